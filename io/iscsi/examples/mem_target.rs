@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::SystemClock;
 
-/// Initiators that may log in unless others are named: those of libiscsi's programs and of QEMU.
+/// Initiators that may log in by default: those of libiscsi's programs and of QEMU.
 const INITIATORS: [&str; 6] = [
     "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test",
     "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test-2",
@@ -26,13 +26,13 @@ const INITIATORS: [&str; 6] = [
 
 #[derive(Parser)]
 struct Options {
-    /// Where to listen; several times for several portals.
+    /// Address to listen on; repeat for several portals.
     #[arg(long = "portal", default_value = "127.0.0.1:3260")]
     portals: Vec<SocketAddr>,
     /// The target's name.
     #[arg(long, default_value = "iqn.2026-01.org.ashlar:mem")]
     name: String,
-    /// Number of disks; they are LUNs from 0 on.
+    /// Number of disks, which become LUNs from 0.
     #[arg(long, default_value_t = 1)]
     disks: u16,
     /// Size of each disk in MiB.
@@ -41,7 +41,7 @@ struct Options {
     /// Logical block length in bytes.
     #[arg(long, default_value_t = 512)]
     block: u32,
-    /// Disks that store nothing and cost nothing.
+    /// Disks that discard writes and read as zeros.
     #[arg(long)]
     null: bool,
     /// Threads that serve connections.
@@ -58,7 +58,7 @@ struct Options {
     mutual: Option<String>,
 }
 
-/// Answers reads with zeros and forgets writes.
+/// A disk that returns zeros and discards writes.
 struct NullDisk {
     id: DiskId,
     geometry: Geometry,

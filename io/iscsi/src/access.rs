@@ -9,7 +9,7 @@ use transport::Portal;
 pub struct Credentials {
     /// CHAP_N
     pub name: String,
-    /// The shared secret; RFC 7143 asks for at least 12 bytes.
+    /// The shared secret; RFC 7143 requires at least 12 bytes.
     pub secret: String,
 }
 
@@ -22,9 +22,9 @@ impl std::fmt::Debug for Credentials {
 /// Authentication of an initiator that may log in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Credentials that it must authenticate with; `None` admits it by its name alone.
+    /// Credentials of the initiator; `None` admits it by its name alone.
     pub chap: Option<Credentials>,
-    /// Credentials that the target authenticates with, if the initiator requests it.
+    /// Credentials of the target, if the initiator requests mutual authentication.
     pub mutual: Option<Credentials>,
 }
 
@@ -36,15 +36,15 @@ pub type AccessTable = BTreeMap<String, Access>;
 pub struct TargetConfig {
     /// The iSCSI name of the target.
     pub target_name: String,
-    /// Each is a portal group of its own, so that sessions through different portals are different I_T nexuses even when an
-    /// initiator uses one ISID for all of them.
+    /// Each portal is a portal group of its own, so sessions through different portals are different I_T nexuses even
+    /// when an initiator uses one ISID for all of them.
     portals: RwLock<Vec<Portal>>,
     /// Portals of the same target at other controllers.
     others: RwLock<Vec<Portal>>,
     access: RwLock<Admissions>,
 }
 
-/// The access table in force.
+/// The current access table.
 #[derive(Debug, Default)]
 struct Admissions {
     table: BTreeMap<String, Admission>,
@@ -65,7 +65,7 @@ impl TargetConfig {
         Self { target_name: target_name.into(), portals, others, access }
     }
 
-    /// Replaces the access table. Returns the initiators whose entry was removed or has other credentials than before.
+    /// Replaces the access table. Returns the initiators whose entry was removed or whose credentials changed.
     pub fn set_access(&self, table: AccessTable) -> BTreeSet<String> {
         let mut admissions = self.access.write();
         let mut before = std::mem::take(&mut admissions.table);
@@ -107,7 +107,7 @@ impl TargetConfig {
         all
     }
 
-    /// The access table in force.
+    /// The current access table.
     pub fn access_table(&self) -> AccessTable {
         let admissions = self.access.read();
         admissions.table.iter().map(|(name, admission)| (name.clone(), admission.access.clone())).collect()
@@ -118,7 +118,7 @@ impl TargetConfig {
         self.admission(initiator).map(|admission| admission.access)
     }
 
-    /// The entry with its number.
+    /// The access table entry of an initiator, with its number.
     pub(crate) fn admission(&self, initiator: &str) -> Option<Admission> {
         self.access.read().table.get(initiator).cloned()
     }

@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-/// Longest challenge that is accepted, in bytes (12.1.3).
+/// Longest accepted challenge in bytes (12.1.3).
 const MAX_CHALLENGE_BYTES: usize = 1024;
 
-/// Randomness for one login, supplied by the caller: an identifier and a challenge that were never used before.
+/// Random identifier and challenge for one login, supplied by the caller; never reused.
 #[derive(Clone, Copy)]
 pub struct Nonce {
     /// The CHAP identifier.
@@ -20,7 +20,7 @@ pub struct Nonce {
     pub challenge: [u8; 32],
 }
 
-/// Why authentication failed. The initiator learns only that it failed.
+/// Cause of a failed authentication. The initiator learns only that it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChapError {
     #[error("no CHAP algorithm in common")]
@@ -90,7 +90,7 @@ impl Challenge {
         Ok((Self { algorithm: *algorithm, nonce }, answer))
     }
 
-    /// The second exchange: checks the initiator's response, and responds to its own challenge if there is one.
+    /// The second exchange: checks the initiator's response, and responds to its challenge, if any.
     pub(crate) fn check(
         &self,
         sent: &Pairs,
@@ -101,7 +101,7 @@ impl Challenge {
         let response = binary(sent, "CHAP_R")?;
         let challenge = self.algorithm.challenge(&self.nonce);
         let expected_response = self.algorithm.respond(self.nonce.id, &expected.secret, challenge);
-        // Both are compared before either is reported, so that timing reveals nothing.
+        // Both are compared before either result is reported, so timing reveals nothing.
         let (name_matches, response_matches) =
             (equal(name.as_bytes(), expected.name.as_bytes()), equal(&response, &expected_response));
         if !name_matches {
@@ -128,7 +128,7 @@ impl Challenge {
         if challenge.is_empty() || challenge.len() > MAX_CHALLENGE_BYTES {
             return Err(ChapError::Malformed("CHAP_C"));
         }
-        // A response to the target's own challenge, or with the initiator's secret, would help an impostor.
+        // A response to the target's own challenge, or with the initiator's secret, would help an attacker.
         if challenge == self.algorithm.challenge(&self.nonce) || own.secret == expected.secret {
             return Err(ChapError::Reflection);
         }
@@ -161,7 +161,7 @@ fn to_hex(bytes: &[u8]) -> String {
     std::iter::once("0x".to_owned()).chain(digits).collect()
 }
 
-/// Comparison in a time that depends on the lengths only.
+/// Comparison whose time depends on the lengths only.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |seen, (x, y)| std::hint::black_box(seen | (x ^ y)));
     a.len() == b.len() && difference == 0

@@ -1,4 +1,4 @@
-//! The state machine of one connection, without sockets and clocks: bytes in, SCSI commands to the device server, bytes
+//! State machine of one connection, without sockets and clocks: bytes in, SCSI commands to the device server, bytes
 //! out. The spine of this crate.
 //!
 //! Its owner (the portal, a test) fills [`Connection::space`], calls [`Connection::received`], polls its tasks, sends
@@ -39,7 +39,7 @@ pub struct ConnectionConfig {
     pub budget: Arc<Budget>,
     /// Time-outs.
     pub timeouts: Timeouts,
-    /// Portal group tag of the portal that it came through.
+    /// Portal group tag of the portal that the initiator connected to.
     pub portal: u16,
     /// The local address of the connection.
     pub local: SocketAddr,
@@ -49,7 +49,7 @@ pub struct ConnectionConfig {
     pub attempts: LoginAttempts,
     /// The log about connections.
     pub log: Arc<ConnectionLog>,
-    /// Finds the connection of a session that an initiator names by its TSIH.
+    /// Finds the connection of a session by its TSIH.
     pub session_exists: SessionLookup,
 }
 
@@ -59,11 +59,11 @@ pub type SessionLookup = Arc<dyn Fn(&LoginIdentity) -> Option<u16> + Send + Sync
 /// Time-outs in ticks, which are seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// A login has to be complete after this time.
+    /// Limit for a complete login.
     pub login: u32,
-    /// After this time without input the initiator is pinged.
+    /// Time without input after which the initiator is pinged.
     pub idle: u32,
-    /// After this additional time without input the connection is dropped.
+    /// Further time without input after which the connection is dropped.
     pub dead: u32,
 }
 
@@ -78,21 +78,21 @@ pub struct Connection {
     setup: ConnectionConfig,
     wire: Wire,
     stage: Stage,
-    /// A PDU has arrived for which there is no room yet.
+    /// An arrived PDU waits for room.
     blocked: bool,
     /// Ticks without activity of the initiator, and whether it was active since the last tick.
     idle_ticks: u32,
     was_active: bool,
-    /// The last send was partial, so sending more proves that the initiator receives.
+    /// The last send was partial, so further sending shows that the initiator receives.
     backlog: bool,
-    /// The name that the initiator gave in login.
+    /// The name that the initiator sent in login.
     named: Option<String>,
-    /// Why the login was refused.
+    /// Cause of a refused login.
     refused: Option<RefusalCause>,
 }
 
 enum Stage {
-    /// The window starts at the first CmdSN, from which the session continues.
+    /// The window starts at the first CmdSN, where the session continues.
     Login(Box<Login>, Window),
     /// Login is complete except that the session is not open yet.
     Opening(Box<Opening>),
@@ -119,7 +119,7 @@ impl Connection {
     /// A connection that expects a login.
     pub fn new(setup: ConnectionConfig) -> Self {
         let login = Login::new(setup.offers.clone(), setup.portal, setup.nonce, setup.attempts.clone());
-        // The first request replaces it: the initiator chooses where the window begins.
+        // Replaced by the first request, in which the initiator chooses the start of the window.
         let window = Window::new(0, setup.limits.commands);
         Self {
             wire: Wire::new(
@@ -142,7 +142,7 @@ impl Connection {
         self.wire.incoming.space()
     }
 
-    /// True if it can receive more bytes now.
+    /// True if the connection can receive more bytes now.
     pub fn wants_input(&self) -> bool {
         match &self.stage {
             Stage::Full(session) => !self.blocked && session.managing.is_none(),
@@ -157,7 +157,7 @@ impl Connection {
         self.proceed();
     }
 
-    /// Continues commands, and processes arrived PDUs as far as there is room for them.
+    /// Continues commands, and processes arrived PDUs while there is room for them.
     pub fn proceed(&mut self) {
         if let Stage::Full(session) = &mut self.stage {
             session.advance(&mut self.wire);
@@ -207,7 +207,7 @@ impl Connection {
         let header = pdu.header;
         if login.is_fresh() {
             if header.opcode() != opcode::LOGIN {
-                // It may not even be iSCSI: no response (6.3).
+                // The data may not be iSCSI: no response (6.3).
                 return self.end(SessionEnd::Protocol(format!("{header:?} instead of a login")));
             }
             *window = Window::new(header.cmd_sn(), self.setup.limits.commands);
@@ -238,7 +238,7 @@ impl Connection {
         self.end(SessionEnd::Protocol(format!("login refused: {}", refusal.reason)));
     }
 
-    /// The session that has to be opened for a login to be complete; given once.
+    /// The session that must be opened to complete a login; returned once.
     pub fn opening(&mut self) -> Option<(LoginIdentity, Parameters)> {
         let Stage::Opening(opening) = &mut self.stage else { return None };
         if std::mem::replace(&mut opening.taken, true) {
@@ -248,7 +248,7 @@ impl Connection {
         Some((complete.identity.clone(), complete.negotiation.parameters.clone()))
     }
 
-    /// The session of [`Connection::opening`] was opened, or could not be.
+    /// Takes the result of opening the session of [`Connection::opening`].
     pub fn opened(&mut self, opened: Result<OpenedSession, LoginStatus>) {
         let stage = std::mem::replace(&mut self.stage, Stage::Ended(SessionEnd::LoggedOut));
         let Stage::Opening(opening) = stage else {
@@ -289,7 +289,7 @@ impl Connection {
         self.proceed();
     }
 
-    /// Enlarges buffers and budget share to those of a session, if there is room for it.
+    /// Enlarges buffers and budget share for a session, if there is room.
     fn make_room(
         &mut self,
         request: &LoginReply,
@@ -311,8 +311,7 @@ impl Connection {
         Ok(opened)
     }
 
-    /// Sends responses of tasks that have ended; pending if there are none. The context is woken when there may be
-    /// some.
+    /// Sends responses of ended tasks; pending if there are none. Wakes the context when there may be some.
     pub fn poll_tasks(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Stage::Full(session) = &mut self.stage else { return Poll::Pending };
         session.poll_tasks(&mut self.wire, cx).map(|polled| polled.unwrap_or_else(|end| self.end(end)))
@@ -402,7 +401,7 @@ impl Connection {
         }
     }
 
-    /// Why it has ended, once it has. Queued bytes are still to be sent.
+    /// The reason of the end, once the connection has ended. Queued bytes may still have to be sent.
     pub fn ended(&self) -> Option<String> {
         match &self.stage {
             Stage::Ended(end) => Some(end.to_string()),
@@ -410,7 +409,7 @@ impl Connection {
         }
     }
 
-    /// Why the login was refused or abandoned, and the name that the initiator gave; returned once.
+    /// Cause of a refused or abandoned login, and the name that the initiator sent; returned once.
     pub fn take_refusal(&mut self) -> Option<(Option<String>, RefusalCause)> {
         self.refused.take().map(|cause| (self.named.take(), cause))
     }

@@ -316,7 +316,7 @@ fn what_other_sessions_hold_leaves_each_a_little() {
         }
         lab.deliver(&bytes);
     }
-    // Neither reads: the first has taken half of the pool, the second its own part.
+    // Neither reads: the first has taken half of the pool, the second its own share.
     let done = [&greedy, &modest].map(|lab| lab.executed().len());
     assert!(done[0] >= 13 && done[0] <= 16, "{done:?}");
     assert!(done[1] >= 6 && done[1] <= 8, "{done:?}");
@@ -414,7 +414,7 @@ fn an_exchange_goes_on_until_the_initiator_has_nothing_more_to_say() {
     let header = |flags, ttt, lab: &Lab| {
         Header::new(opcode::TEXT | 0x40, flags).with_itt(3).with_ttt(ttt).put_u32(24, lab.cmd_sn)
     };
-    // An empty beginning of a text, the rest of it, and then a last request of the same exchange.
+    // An empty first part of a text, the rest, and then a final request of the same exchange.
     let mut ttt = NO_TAG;
     for (flags, keys) in [(0x40, ""), (0, "SendTargets"), (FINAL, "")] {
         let request = header(flags, ttt, &lab);
@@ -439,7 +439,7 @@ fn text_requests_that_ask_for_nothing_known_are_rejected() {
     let mut lab = Lab::session(&[]);
     let pairs = [
         ("SendTargets", "Alle"),
-        // Of discovery sessions (RFC 7143 Appendix C).
+        // SendTargets values of discovery sessions (RFC 7143 Appendix C).
         ("SendTargets", "All"),
         ("sENDtARGETS", "aLL"),
         ("MaxBurstLength", "512"),
@@ -530,7 +530,7 @@ fn what_is_beyond_the_room_waits_and_can_be_aborted() {
     assert_eq!(lab.executed().len(), 2, "two reads are more than there is room for");
     assert!(lab.answers().is_empty(), "no data is asked for");
     assert!(lab.connection.wants_input(), "but input is received");
-    // One of those that wait is aborted, and never begins.
+    // A waiting command is aborted, and never begins.
     lab.manage(1, 0, tags[3], 0);
     assert_eq!(lab.one().header.opcode(), opcode::TASK_MANAGEMENT_RESPONSE);
     for tag in [0, 1, 2, 4, 5].map(|index| tags[index]) {

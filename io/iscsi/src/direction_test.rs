@@ -1,5 +1,5 @@
-//! What initiators announce against what commands ask for: every command of a real target, with every combination of
-//! the bits R and W, of expected lengths and of immediate data. None ends GOOD without having done what it says.
+//! Announced against actual transfer: every command of a real target, with every combination of the bits R and W, of
+//! expected lengths and of immediate data. No command ends GOOD without its full effect.
 
 use crate::lab_test::{Lab, setup, target_config};
 use crate::pdu::{FINAL, Header, opcode};
@@ -15,7 +15,7 @@ const READ: u8 = 0x40;
 const WRITE: u8 = 0x20;
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;
-/// Blocks that are looked at, and that every command here stays in.
+/// Blocks that all commands here use, and that the tests check.
 const SEEN: u8 = 16;
 
 struct FrozenClock;
@@ -30,24 +30,24 @@ impl Clock for FrozenClock {
     }
 }
 
-/// How a command ended for its initiator.
+/// Result of a command for its initiator.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
-    /// None for one that was rejected as a PDU.
+    /// `None` for a command that was rejected as a PDU.
     status: Option<u8>,
     /// Residual flags and count.
     residual: (u8, u32),
     data: Vec<u8>,
 }
 
-/// A command with its CDB and all the Data-Out that it asks for.
+/// A command with its CDB and all its Data-Out.
 struct Sample {
     name: &'static str,
     cdb: Vec<u8>,
     data: Vec<u8>,
 }
 
-/// Effect of a command that is right in every respect, and its announcement on the wire.
+/// Effect of a valid command, and its announcement on the wire.
 #[derive(Clone, Copy, Debug)]
 struct Announced {
     flags: u8,
@@ -55,7 +55,7 @@ struct Announced {
     immediate: usize,
 }
 
-/// A session with a unit of its own that holds a pattern; the unit attention is over.
+/// A session with a unit that holds a pattern; the unit attention is already reported.
 fn lab(keys: &[(&str, &str)]) -> Lab {
     let store = MemArray::new();
     let identity = TargetIdentity {
@@ -82,7 +82,7 @@ fn lab(keys: &[(&str, &str)]) -> Lab {
     lab
 }
 
-/// What the blocks hold before a command.
+/// Content of the blocks before a command.
 fn old() -> Vec<u8> {
     (0..usize::from(SEEN) * BLOCK).map(|at| (at / BLOCK) as u8 ^ 0x5A).collect()
 }
@@ -91,10 +91,10 @@ fn new(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 250) as u8 | 1).collect()
 }
 
-/// Sends a command as it is announced, with Data-Out as R2Ts ask for it, and takes its end.
+/// Sends a command as announced, with Data-Out as R2Ts request it, and returns its result.
 fn send(lab: &mut Lab, cdb: &[u8], data: &[u8], announced: Announced) -> End {
     let Announced { flags, length, immediate } = announced;
-    // An initiator that announces more than it has sends something else after it.
+    // An initiator that announces more data than it has pads it.
     let mut data = data.to_vec();
     data.resize(data.len().max(length as usize), 0xEE);
     let mut padded = [0; 16];
@@ -135,7 +135,7 @@ fn ask(lab: &mut Lab, cdb: &[u8]) -> End {
     send(lab, cdb, &[], Announced { flags: READ, length: 65_536, immediate: 0 })
 }
 
-/// Everything that a command can change.
+/// All state that a command can change.
 fn state(lab: &mut Lab) -> Vec<Vec<u8>> {
     let asked = [
         &ten(0x28, 0, 0, SEEN)[..],
@@ -170,7 +170,7 @@ fn reserve_out(action: u8, new: u8, kind: u8) -> (Vec<u8>, Vec<u8>) {
     (vec![0x5F, action, kind, 0, 0, 0, 0, 0, 24, 0], list)
 }
 
-/// Every command of the target that takes Data-Out, with data that change something where it can.
+/// Every command of the target with Data-Out, with data that change state where possible.
 fn data_out() -> Vec<Sample> {
     let old = old();
     let mut all = Vec::new();
@@ -216,7 +216,7 @@ fn data_out() -> Vec<Sample> {
     all
 }
 
-/// Commands with Data-In, and how much they have.
+/// Commands with Data-In, and their length.
 fn data_in() -> Vec<Sample> {
     let add = |(name, cdb)| Sample { name, cdb, data: Vec::new() };
     [
@@ -274,7 +274,7 @@ fn no_command_with_data_out_ends_good_without_having_done_it() {
                         assert_eq!((end.residual, &after), (residual, &done), "{what}");
                         continue;
                     }
-                    // What was announced is written, and the initiator learns that it was not all.
+                    // The announced part is written, and the initiator is informed of the rest.
                     let mut blocks = old();
                     blocks[2 * BLOCK..][..length as usize].copy_from_slice(&data[..length as usize]);
                     assert_eq!(end.residual, (OVERFLOW, exact - length), "{what}");
@@ -305,7 +305,7 @@ fn no_command_with_data_in_ends_good_without_a_word_about_what_is_missing() {
                 let (have, room) = (whole.len() as u32, if flags == READ { length } else { 0 });
                 assert_eq!(end.data, whole[..have.min(room) as usize], "{what}");
                 let residual = match flags {
-                    // All that was announced to be written is left.
+                    // Everything announced for writing is left over.
                     WRITE if length > 0 => (UNDERFLOW, length),
                     WRITE => (0, 0),
                     _ if have > room => (OVERFLOW, have - room),

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 /// Maximum length of a text that is continued over several requests, in bytes.
 const MAX_TEXT_BYTES: usize = 16 << 10;
-/// The target transfer tag of the open exchange; there is one at a time.
+/// The target transfer tag of the open exchange; at most one is open.
 const EXCHANGE_TAG: u32 = 1;
 
 /// Why a text request is rejected.
@@ -36,7 +36,7 @@ pub(crate) enum TextRequestError {
 /// The exchange that is open, if any.
 #[derive(Default)]
 pub(crate) struct Exchange {
-    /// The initiator has our tag to continue with.
+    /// The initiator has the target's tag to continue with.
     open: bool,
     request: Vec<u8>,
     /// The part of a response that did not fit in one PDU.
@@ -53,7 +53,7 @@ pub(crate) struct TextContext<'a> {
 }
 
 impl Exchange {
-    /// Bytes that it holds.
+    /// Bytes held by the exchange.
     pub(crate) fn held(&self) -> u64 {
         (self.request.len() + self.answer.len()) as u64
     }

@@ -7,7 +7,7 @@ const MAX_LENGTH: u32 = (1 << 24) - 1;
 
 /// Maximum bytes of data that the target receives in a PDU before login is complete: the default of the standard.
 pub(crate) const LOGIN_DATA_BYTES: usize = 8192;
-/// The same in a discovery session, as declared there.
+/// The declared maximum in a discovery session.
 pub(crate) const DISCOVERY_DATA_BYTES: usize = 16 << 10;
 
 /// Negotiated parameters of a session. The defaults are the standard's.
@@ -29,7 +29,7 @@ pub struct Parameters {
     pub first_burst: u32,
     /// Maximum R2Ts outstanding for a command.
     pub max_outstanding_r2t: u32,
-    /// Seconds the initiator waits before it logs in again.
+    /// Seconds that the initiator waits before it logs in again.
     pub time_to_wait: u32,
     /// Seconds that tasks outlive their connection: zero.
     pub time_to_retain: u32,
@@ -61,7 +61,7 @@ impl Default for Parameters {
     }
 }
 
-/// Values that the target proposes or allows at most.
+/// Values that the target proposes or accepts at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offers {
     /// Maximum bytes of data that the target receives in a PDU.
@@ -98,21 +98,21 @@ enum Scope {
 
 /// Negotiation rule (6.2).
 enum Rule {
-    /// The first of the initiator's list that the target supports.
+    /// The first value in the initiator's list that the target supports.
     Choice(fn(&mut Parameters, &str), &'static [&'static str]),
     /// The smaller of both numbers, within the standard's range.
     Minimum(fn(&mut Parameters) -> &mut u32, fn(&Offers) -> u32, std::ops::RangeInclusive<u32>),
-    /// The larger of both.
+    /// The larger of both numbers, within the standard's range.
     Maximum(fn(&mut Parameters) -> &mut u32, fn(&Offers) -> u32, std::ops::RangeInclusive<u32>),
     /// Yes only if both sides say Yes.
     And(fn(&mut Parameters) -> &mut bool, bool),
-    /// Yes if one side says Yes. Without a parameter the result can only be Yes, or nothing depends on it.
+    /// Yes if one side says Yes. Without a parameter, the result can only be Yes, or has no effect.
     Or(Option<fn(&mut Parameters) -> &mut bool>, bool),
     /// Declared by each side for itself; no response.
     Declared(fn(&mut Parameters) -> &mut u32, std::ops::RangeInclusive<u32>),
-    /// Declared, but not used here.
+    /// Declared, but not used by the target.
     Unused,
-    /// Only the target may send it.
+    /// Keys that only the target may send.
     TargetOnly,
     /// Obsolete, with the response that 13.25 requires.
     Obsolete(&'static str),
@@ -195,8 +195,8 @@ pub(crate) struct Negotiation {
 }
 
 impl Negotiation {
-    /// Responds to the initiator's keys and stores the results. Keys of login itself (`AuthMethod`, `CHAP_*`) and
-    /// `SendTargets` are not among these and must have been removed.
+    /// Responds to the initiator's keys and stores the results. The caller must have removed the keys of the login
+    /// itself (`AuthMethod`, `CHAP_*`) and `SendTargets`.
     pub(crate) fn respond(
         &mut self,
         sent: &Pairs,
@@ -225,7 +225,7 @@ impl Negotiation {
         }
         for (name, value) in sent.iter() {
             let known = KEYS.iter().any(|key| key.name == name);
-            // The initiator's response to a key; the target proposes none that need one.
+            // The initiator's response to a key; no proposal of the target needs one.
             let is_response = value == "NotUnderstood";
             if !known && !is_response {
                 responses.push(name, "NotUnderstood");

@@ -14,7 +14,7 @@ fn one(key: &str, value: &str) -> (Option<String>, Parameters) {
     (answer.get(key).map(str::to_owned), negotiation.parameters)
 }
 
-/// Key, what the initiator sends, what we answer.
+/// Key, value from the initiator, response of the target.
 const ANSWERS: &[(&str, &str, Option<&str>)] = &[
     ("HeaderDigest", "CRC32C,None", Some("CRC32C")),
     ("HeaderDigest", "None,CRC32C", Some("None")),

@@ -1,4 +1,4 @@
-//! An initiator made by hand and a device server that does what its script says, for tests without sockets.
+//! A scripted initiator and a scripted device server, for tests without sockets.
 
 use crate::access::{Access, TargetConfig};
 use crate::chap::Nonce;
@@ -35,7 +35,7 @@ pub(crate) const BAD: u8 = 0xf1;
 /// The logical unit whose task management lasts until [`Lab::managed`].
 pub(crate) const ELSEWHERE: u8 = 8;
 
-/// Commands that the device server saw, and its behaviour.
+/// Commands that the device server received, and its behaviour.
 #[derive(Default)]
 pub(crate) struct Script {
     pub(crate) executed: Vec<Command>,
@@ -61,7 +61,7 @@ struct Slow {
 
 struct Scripted(Arc<Mutex<Script>>);
 
-/// Notes a task that goes before its end.
+/// Records a task that is dropped before its end.
 struct DropNote {
     tag: u64,
     dropped: Arc<Mutex<Vec<u64>>>,
@@ -156,13 +156,13 @@ pub(crate) struct Lab {
     pub(crate) script: Arc<Mutex<Script>>,
     pub(crate) cmd_sn: u32,
     pub(crate) itt: u32,
-    /// The device server of the session, when it is another than the script.
+    /// Device server of the session, if it is not the script.
     pub(crate) device: Option<Box<dyn DeviceServer>>,
     out: Outgoing,
     input: Incoming,
 }
 
-/// A clock that stands still until it is advanced.
+/// A clock that is advanced by hand.
 #[derive(Default)]
 pub(crate) struct TestClock(AtomicU64);
 
@@ -221,7 +221,7 @@ impl Lab {
         }
     }
 
-    /// Logged in with these operational keys.
+    /// A lab that is logged in with these operational keys.
     pub(crate) fn session(keys: &[(&str, &str)]) -> Self {
         Self::session_with(setup(target_config()), keys)
     }
@@ -244,7 +244,7 @@ impl Lab {
         self
     }
 
-    /// One login request, with its answer.
+    /// Sends one login request; returns its response.
     pub(crate) fn login(&mut self, flags: u8, keys: &[(&str, &str)]) -> Pdu {
         let header = Header::new(opcode::LOGIN | 0x40, flags)
             .put(8, [0x80, 1, 2, 3, 4, 5])
@@ -272,7 +272,7 @@ impl Lab {
         self.deliver(&bytes);
     }
 
-    /// Delivers bytes as they are, and opens the session when that is what the connection waits for.
+    /// Delivers raw bytes, and opens the session if the connection waits for that.
     pub(crate) fn deliver(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.connection.wants_input() {
             let mut space = self.connection.space();
@@ -284,7 +284,7 @@ impl Lab {
         }
     }
 
-    /// Lets everything happen that can.
+    /// Runs the connection until nothing happens.
     pub(crate) fn settle(&mut self) {
         if let Some((identity, _)) = self.connection.opening() {
             let scripted = || -> Box<dyn DeviceServer> { Box::new(Scripted(self.script.clone())) };
@@ -296,7 +296,7 @@ impl Lab {
         self.connection.proceed();
     }
 
-    /// Bytes that the connection has sent.
+    /// PDUs that the connection has sent.
     pub(crate) fn answers(&mut self) -> Vec<Pdu> {
         let mut pdus = Vec::new();
         while self.connection.wants_output() {
@@ -317,14 +317,14 @@ impl Lab {
         pdus
     }
 
-    /// The only answer there is.
+    /// The only PDU that the connection has sent.
     pub(crate) fn one(&mut self) -> Pdu {
         let mut answers = self.answers();
         assert_eq!(answers.len(), 1, "{answers:?}");
         answers.remove(0)
     }
 
-    /// A SCSI Command header with a fresh tag and its number in the command order.
+    /// A SCSI Command header with a new tag and the next CmdSN.
     pub(crate) fn header(&mut self, flags: u8, op: u8, blocks: u8, expected: u32) -> Header {
         self.itt += 1;
         self.cmd_sn += 1;
@@ -335,14 +335,14 @@ impl Lab {
             .put(32, [op, 0, 0, 0, 0, 0, 0, 0, blocks])
     }
 
-    /// A command without data; gives its tag.
+    /// Sends a command without data; returns its tag.
     pub(crate) fn command(&mut self, op: u8) -> u32 {
         let header = self.header(FINAL, op, 0, 0);
         self.send(header, &[]);
         self.itt
     }
 
-    /// A Data-Out PDU for the last command.
+    /// Sends a Data-Out PDU for the last command.
     pub(crate) fn data_out(&mut self, ttt: u32, data_sn: u32, offset: usize, data: &[u8], last: bool) {
         let header = Header::new(opcode::DATA_OUT, if last { FINAL } else { 0 })
             .with_itt(self.itt)
@@ -352,13 +352,13 @@ impl Lab {
         self.send(header, data);
     }
 
-    /// An immediate task management request about a task.
+    /// Sends an immediate task management request for a task.
     pub(crate) fn manage(&mut self, function: u8, lun: u8, itt: u32, ref_cmd_sn: u32) {
         let header = self.management(function, lun, itt, ref_cmd_sn);
         self.send(header, &[]);
     }
 
-    /// Its header.
+    /// Header of a task management request.
     pub(crate) fn management(&self, function: u8, lun: u8, itt: u32, ref_cmd_sn: u32) -> Header {
         Header::new(opcode::TASK_MANAGEMENT | 0x40, FINAL | function)
             .put(8, [0, lun])
@@ -410,7 +410,7 @@ pub(crate) fn status(answer: &Pdu) -> u16 {
     answer.header.u16::<36>()
 }
 
-/// The value of a key in an answer.
+/// The value of a key in a response.
 pub(crate) fn value(answer: &Pdu, key: &str) -> Option<String> {
     let pairs = crate::text::Pairs::parse(&answer.data).unwrap();
     pairs.get(key).map(str::to_owned)
@@ -428,5 +428,5 @@ pub(crate) fn sense(answer: &Pdu) -> (u8, u8, u8) {
     (answer.data[4] & 0x0f, answer.data[14], answer.data[15])
 }
 
-/// An unsolicited tag.
+/// Tag of unsolicited data.
 pub(crate) const UNSOLICITED: u32 = NO_TAG;

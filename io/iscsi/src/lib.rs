@@ -1,7 +1,7 @@
 //! An iSCSI target (RFC 7143): from bytes on sockets to SCSI commands and back.
 //!
 //! A [`Server`] listens on portals; each connection is a [`Connection`] without sockets, driven by [`transport`]. This
-//! crate knows PDUs, login, sessions and data transfer, but no block lengths and no CDBs.
+//! crate handles PDUs, login, sessions and data transfer, but no block lengths and no CDBs.
 
 mod access;
 mod chap;

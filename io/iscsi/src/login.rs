@@ -1,5 +1,5 @@
-//! The login phase (RFC 7143 clause 6.3, 11.12, 11.13): security negotiation, operational negotiation, and the
-//! step into the full feature phase, as a state machine over whole requests.
+//! Login phase (RFC 7143 clause 6.3, 11.12, 11.13): security negotiation, operational negotiation, and transition to
+//! the full feature phase, as a state machine over whole requests.
 
 use crate::LoginAttempts;
 use crate::access::{Access, TargetConfig};
@@ -12,7 +12,7 @@ use crate::text::{Pairs, TextError};
 
 /// Maximum length of a text that is continued over several requests, in bytes.
 const MAX_TEXT_BYTES: usize = 16 << 10;
-/// Maximum number of requests in a login; a complete one takes four.
+/// Maximum number of requests in a login; a normal one takes four.
 const MAX_REQUESTS: u32 = 64;
 
 /// Status class and detail (11.13.5).
@@ -21,13 +21,13 @@ const MAX_REQUESTS: u32 = 64;
 pub enum LoginStatus {
     /// The login continues, or is complete.
     Success = 0x0000,
-    /// The initiator broke the protocol.
+    /// The initiator violated the protocol.
     InitiatorError = 0x0200,
     /// Authentication failed.
     AuthenticationFailure = 0x0201,
     /// The initiator is not allowed to use this target.
     AuthorizationFailure = 0x0202,
-    /// There is no target of this name.
+    /// The target name does not exist.
     NotFound = 0x0203,
     /// No common version.
     UnsupportedVersion = 0x0205,
@@ -37,9 +37,9 @@ pub enum LoginStatus {
     MissingParameter = 0x0207,
     /// Neither a normal nor a discovery session.
     SessionTypeNotSupported = 0x0209,
-    /// There is no session with this TSIH.
+    /// The TSIH does not exist.
     SessionDoesNotExist = 0x020a,
-    /// Another request than a login request.
+    /// A request other than a login request.
     InvalidDuringLogin = 0x020b,
     /// The target can't serve now.
     ServiceUnavailable = 0x0301,
@@ -104,7 +104,7 @@ pub struct LoginIdentity {
     pub initiator: String,
     /// Initiator session identifier.
     pub isid: [u8; 6],
-    /// Target session identifying handle that the initiator named; zero for a new session.
+    /// TSIH that the initiator sent; zero for a new session.
     pub tsih: u16,
     /// Connection identifier.
     pub cid: u16,
@@ -112,7 +112,7 @@ pub struct LoginIdentity {
     pub discovery: bool,
     /// CHAP has proved the name.
     pub authenticated: bool,
-    /// Number of the access table entry that admitted it.
+    /// Number of the access table entry that admitted the initiator.
     pub(crate) admission: u64,
 }
 
@@ -123,13 +123,13 @@ pub(crate) struct Complete {
     pub(crate) negotiation: Negotiation,
 }
 
-/// The reply to a login request.
+/// Reply to a login request.
 #[derive(Debug)]
 pub(crate) struct LoginReply {
     /// Byte 1 of the response: transit, stages.
     pub(crate) flags: u8,
     pub(crate) text: Pairs,
-    /// Set with the last reply: the session to open before it is sent.
+    /// Set with the last reply: the session to open before the reply is sent.
     pub(crate) complete: Option<Complete>,
 }
 
@@ -150,13 +150,13 @@ impl Stage {
 }
 
 enum Authentication {
-    /// Nothing is agreed on.
+    /// No method is negotiated.
     Open,
-    /// CHAP is agreed on.
+    /// CHAP is negotiated.
     Chap,
-    /// The initiator has our challenge.
+    /// The initiator has received the challenge.
     Challenged(Challenge),
-    /// Done, or not required.
+    /// The authentication is complete, or not required.
     Done,
 }
 
@@ -171,13 +171,13 @@ pub(crate) struct Login {
     first: Option<([u8; 6], u16, u16)>,
     /// Text of requests with the continue bit.
     text: Vec<u8>,
-    /// The name that the initiator gave.
+    /// The name that the initiator sent.
     named: Option<String>,
     identity: Option<LoginIdentity>,
     access: Access,
     authentication: Authentication,
     negotiation: Negotiation,
-    /// Our MaxRecvDataSegmentLength has been declared.
+    /// The target's MaxRecvDataSegmentLength has been declared.
     declared: bool,
     requests: u32,
 }
@@ -207,7 +207,7 @@ impl Login {
         self.identity.as_ref().map(|identity| identity.initiator.as_str())
     }
 
-    /// The name that the initiator gave, not verified.
+    /// The name that the initiator sent, not verified.
     pub(crate) fn named(&self) -> Option<&str> {
         self.named.as_deref()
     }
@@ -343,7 +343,7 @@ impl Login {
                         RefusalCause::TooManyConnections,
                     ));
                 }
-                // Connection reinstatement (6.3.4): it replaces the existing connection.
+                // Connection reinstatement (6.3.4): the login replaces the existing connection.
                 Some(_) => {}
             }
         }
@@ -407,7 +407,7 @@ impl Login {
         Ok(())
     }
 
-    /// The operational keys; they may come in either stage.
+    /// Negotiates the operational keys, which may arrive in either stage.
     fn negotiate(&mut self, sent: &Pairs, answer: &mut Pairs) -> Result<(), Refusal> {
         let discovery = self.identity.as_ref().is_some_and(|identity| identity.discovery);
         let mut operational = Pairs::new();
@@ -425,7 +425,7 @@ impl Login {
         Ok(())
     }
 
-    /// Enters the next stage if the initiator wants to and nothing is missing.
+    /// Enters the next stage if the initiator requests it and no key is missing.
     fn transit(&mut self, wanted: Option<Stage>, text: Pairs) -> Result<LoginReply, Refusal> {
         let here = (self.stage as u8) << 2;
         let authenticated = match self.authentication {

@@ -61,7 +61,7 @@ fn a_login_through_both_stages() {
     assert_eq!(value(&answer, "MaxRecvDataSegmentLength"), None, "declared once");
 }
 
-/// libiscsi does so when it discovers with a secret that is not asked for.
+/// libiscsi repeats names when it discovers with a secret that the target does not require.
 #[test]
 fn names_may_be_repeated_in_the_next_stage() {
     let mut lab = fresh();
@@ -81,7 +81,7 @@ fn text_may_be_cut_anywhere() {
     let answer = lab.login(0x44, &[("InitiatorName", &INITIATOR[..5])]);
     assert_eq!((status(&answer), answer.header.flags()), (0, 0x04));
     assert!(answer.data.is_empty());
-    // The NUL that the first part ends with stands between the two.
+    // The NUL that ends the first part is between the two.
     let answer = lab.login(0x87, &[("TargetName", TARGET)]);
     assert_eq!(status(&answer), LoginStatus::AuthorizationFailure as u16);
 }
@@ -225,7 +225,7 @@ fn a_name_is_as_long_as_it_was_checked_to_be() {
     assert_eq!(status(&answer), 0);
 }
 
-/// Why the login was refused, as operators learn it.
+/// Cause of the refused login, as operators see it.
 fn cause(lab: &mut Lab) -> (Option<String>, String) {
     let (initiator, cause) = lab.connection.take_refusal().expect("a refusal");
     (initiator, format!("{}: {cause}", cause.kind()))
@@ -305,7 +305,7 @@ fn guessed_secrets_are_delayed_even_for_challenges_sent_before() {
     assert!(cause(&mut lab).1.starts_with("too-many-attempts: "));
     let mut later = Lab::new(here.clone());
     assert_eq!(status(&later.login(0x00, &[ME, THERE, CHAP])), LoginStatus::ServiceUnavailable as u16);
-    // Another address of the host is not concerned.
+    // Another address of the host is not affected.
     let there = ConnectionConfig { attempts: at("10.0.0.8"), ..here.clone() };
     assert_eq!(respond(challenged(&there), right).0, 0);
     clock.advance(1);

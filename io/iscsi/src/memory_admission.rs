@@ -4,8 +4,8 @@
 //! unsent responses. It is computed from counters of these parts, and only beyond the session's guarantee does it
 //! draw from the budget of all connections ([`transport::Budget`]).
 //!
-//! A PDU for which there is no room is not read, nor is anything after it, until responses are sent or commands end. If
-//! that could deadlock, because requested data follows it in the stream, it is refused without its data: a command with
+//! A PDU without room is not read, and neither is any later one, until responses are sent or commands end. If that
+//! could deadlock, because requested data follows the PDU in the stream, it is refused without its data: a command with
 //! TASK SET FULL.
 
 use crate::pdu::incoming::Pdu;
@@ -36,23 +36,23 @@ pub(crate) const SESSION_GUARANTEE: Guarantee = Guarantee {
 
 /// Upper bound of the records of one command in bytes.
 const RECORD_BYTES: u64 = 1 << 10;
-/// The same of a command that is not admitted, or of an early request.
+/// Upper bound of the record of a command that is not admitted, or of an early request.
 pub(crate) const WAITING_RECORD_BYTES: u64 = 512;
-/// The same of a response without data.
+/// Upper bound of the record of a response without data.
 const ANSWER_BYTES: u64 = 128;
 
-/// What to do with a PDU whose header has arrived.
+/// Admission decision for a PDU whose header has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
-    /// Receive it, with this charge in bytes.
+    /// Receive the PDU, with this charge in bytes.
     Take(u64),
-    /// Receive it without its data.
+    /// Receive the PDU without its data.
     Skip,
-    /// Receive it when there is room.
+    /// Receive the PDU when there is room.
     Wait,
 }
 
-/// A claim, with the header that it was made for.
+/// A claim, with the header of its command.
 pub(crate) type Claimed = Option<(Header, Claim)>;
 
 impl Session {
@@ -68,7 +68,7 @@ impl Session {
             + wire.out.len() as u64
     }
 
-    /// Whether there is room for a PDU. The charge reserves the room until it is received.
+    /// Decides whether a PDU is received. The charge reserves the room until it is received.
     pub(crate) fn admit(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, SessionEnd> {
         if header.opcode() == opcode::DATA_OUT {
             return Ok(match self.transfers.expects(header) {
@@ -89,14 +89,14 @@ impl Session {
                 let echo = header.data_bytes().min(self.negotiation.parameters.max_send_data as usize);
                 self.admit_answered(wire, echo as u64)
             }
-            // The request is kept until it is complete, and then its response.
+            // The request is kept until it is complete, then its response.
             opcode::TEXT => self.admit_answered(wire, 2 * header.data_bytes() as u64),
             _ => self.admit_answer(wire),
         })
     }
 
-    /// A request whose response has `bytes` of data. It does not draw from the pool: an initiator that does not read
-    /// its responses must not hold any of it.
+    /// Admits a request whose response has `bytes` of data, without drawing from the pool: an initiator that does not
+    /// read its responses must not hold pool memory.
     fn admit_answered(&mut self, wire: &mut Wire, bytes: u64) -> Admit {
         let charge = bytes + ANSWER_BYTES;
         let unsent = wire.out.len() as u64;
@@ -110,15 +110,15 @@ impl Session {
         }
     }
 
-    /// A PDU whose response, if any, has no data, and whose own data is not needed.
+    /// Admits a PDU whose response, if any, has no data, and whose own data is not needed.
     fn admit_answer(&mut self, wire: &mut Wire) -> Admit {
         let has_room = wire.out.len() as u64 <= self.free_out_bytes()
             || wire.share.covers(self.held(wire) + ANSWER_BYTES);
         if has_room { Admit::Skip } else { Admit::Wait }
     }
 
-    /// A request ahead of the expected CmdSN. On a single connection only a damaged PDU leaves such a gap, which the
-    /// initiator closes soon or never.
+    /// Admits a request ahead of the expected CmdSN. On a single connection, only a damaged PDU leaves such a gap,
+    /// which the initiator closes soon or never.
     fn admit_early(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, SessionEnd> {
         let known =
             self.aborted_early.contains(&header.cmd_sn()) || self.early.contains_key(&header.cmd_sn());
@@ -137,7 +137,7 @@ impl Session {
         (pdu.data.len() + pdu.ahs.len()) as u64 + WAITING_RECORD_BYTES
     }
 
-    /// A SCSI command: it is admitted with all its data, or waits with its immediate and unsolicited data.
+    /// Admits a SCSI command with all its data, or lets it wait with its immediate and unsolicited data.
     fn admit_command(&mut self, wire: &mut Wire, header: &Header) -> Admit {
         let cdb = Bytes::copy_from_slice(&header.array::<32, 16>());
         let mut claim = self.claim(header, cdb);
@@ -145,7 +145,7 @@ impl Session {
         claim.admitted = !self.transfers.has_waiting() && wire.share.cover(held + claim.needs);
         let charge = if claim.admitted { claim.needs } else { claim.arrives };
         let waiting = self.waiting_bytes() + charge;
-        // A command that waits for the pool must hold nothing of it.
+        // A command that waits for the pool must hold no part of it.
         let has_room = claim.admitted
             || waiting <= self.waiting_room
             || waiting <= wire.share.own() && wire.share.cover(held + charge);
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// The memory that a command needs, before it is known whether there is room.
+    /// The memory that a command needs, before the check for room.
     fn claim(&self, header: &Header, cdb: Bytes) -> Claim {
         let TransferBound { data_out, data_in } = self.transfer_bound(Lun(header.lun()), &cdb);
         let flags = header.flags();
@@ -182,8 +182,8 @@ impl Session {
         }
     }
 
-    /// The claim of a command that has come, with its CDB: the one that it was admitted with, or that of an early one.
-    /// `None` if the additional header segments `ahs` are malformed.
+    /// The claim of an arrived command, with its CDB: the one of its admission, or that of an early command. `None` if
+    /// the additional header segments `ahs` are malformed.
     pub(crate) fn take_claim(&mut self, wire: &mut Wire, header: &Header, ahs: &Bytes) -> Option<Claim> {
         if let Some((_, claim)) = self.claimed.take().filter(|(of, _)| of == header && ahs.is_empty()) {
             return Some(claim);
@@ -193,8 +193,8 @@ impl Session {
         Some(claim)
     }
 
-    /// Whether a command can't even wait with its data. That happens only to early commands, since others have come
-    /// after.
+    /// Whether a command can't even wait with its data. Only early commands can be affected, since others have arrived
+    /// after them.
     pub(crate) fn is_beyond_room(&self, wire: &Wire, claim: &Claim) -> bool {
         let waiting = self.waiting_bytes() + claim.arrives;
         !claim.admitted
@@ -202,7 +202,7 @@ impl Session {
             && (waiting > wire.share.own() || !wire.share.covers(self.held(wire) + claim.arrives))
     }
 
-    /// Admits waiting commands in order as far as there is room; false if none was admitted.
+    /// Admits waiting commands in order while there is room; false if none was admitted.
     pub(crate) fn admit_waiting(&mut self, wire: &mut Wire) -> bool {
         let mut admitted = false;
         while let Some(more) = self.transfers.next_need() {
@@ -216,9 +216,9 @@ impl Session {
                 admitted = true;
                 continue;
             }
-            // A session that waits holds no draws that it does not need.
+            // A waiting session keeps no draws that it does not need.
             wire.share.settle_all(held - more);
-            // Commands that arrive until then are charged, too: the grant must suffice for them.
+            // Commands that arrive until the grant are charged, too: it must suffice for them.
             let may_come = wire.share.own().saturating_sub(self.waiting_room.max(self.waiting_bytes()));
             let wait = wire.share.wait_for(held + may_come).or_else(|_| wire.share.wait_for(held));
             if wait.is_ok() {
@@ -231,19 +231,19 @@ impl Session {
         admitted
     }
 
-    /// Returns draws that are not needed any more.
+    /// Returns draws that are no longer needed, apart from a surplus.
     pub(crate) fn settle(&self, wire: &mut Wire) {
         let held = self.held(wire);
         wire.share.settle(held);
     }
 
-    /// The same to the last byte, once a second.
+    /// Returns all draws that are no longer needed, once a second.
     pub(crate) fn settle_all(&self, wire: &mut Wire) {
         let held = self.held(wire);
         wire.share.settle_all(held);
     }
 
-    /// The charge of commands that are not admitted and of early requests.
+    /// Charge of commands that are not admitted, and of early requests.
     fn waiting_bytes(&self) -> u64 {
         self.early_bytes + self.transfers.waiting_charge()
     }
@@ -253,7 +253,7 @@ impl Session {
         if self.has_device() { SESSION_UNCHARGED_UNSENT_BYTES } else { LOGIN_MAX_UNSENT_BYTES }
     }
 
-    /// True when nothing is under way whose end would make room.
+    /// True when no ongoing activity can free memory.
     fn is_idle(&self) -> bool {
         self.tasks.charge() == 0 && self.transfers.charge() == 0
     }

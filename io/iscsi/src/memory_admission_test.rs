@@ -1,4 +1,4 @@
-//! What connections can make the target hold, by the account of their budget.
+//! Memory that connections can make the target hold, by the account of their budget.
 
 use crate::connection::ConnectionConfig;
 use crate::lab_test::*;
@@ -16,7 +16,7 @@ const MORE: u8 = 0x21;
 
 const FIRST_BURST: (&str, &str) = ("FirstBurstLength", "262144");
 
-/// A set-up whose budget leaves a pool of this many MiB in addition to the guarantees of some sessions.
+/// A configuration whose budget leaves a pool of this many MiB beyond the guarantees of some sessions.
 fn setup_with(pool_mib: u64, sessions: u64) -> ConnectionConfig {
     let mut setup = setup(target_config());
     let bytes = (pool_mib << 20) + sessions * SESSION_GUARANTEE.total_bytes;
@@ -29,7 +29,7 @@ fn nop(lab: &Lab) -> Header {
     Header::new(opcode::NOP_OUT | 0x40, FINAL).with_itt(5).with_ttt(NO_TAG).put_u32(24, lab.cmd_sn)
 }
 
-/// R2Ts among what a connection has sent: tag, offset, bytes, and the command.
+/// R2Ts that a connection has sent: tag, offset, bytes, and the command.
 fn r2ts(lab: &mut Lab) -> Vec<(u32, usize, usize, u32)> {
     let answers = lab.answers();
     let asked = answers.iter().filter(|pdu| pdu.header.opcode() == opcode::R2T);
@@ -42,7 +42,7 @@ fn r2ts(lab: &mut Lab) -> Vec<(u32, usize, usize, u32)> {
         .collect()
 }
 
-/// Answers every R2T until the command ends.
+/// Sends the data for every R2T until the command ends.
 fn finish_writes(lab: &mut Lab) {
     loop {
         lab.settle();
@@ -90,7 +90,7 @@ fn commands_held_after_an_ordered_one_are_charged() {
     let budget = setup.budget.clone();
     let mut lab = Lab::session_with(setup, &[FIRST_BURST]);
     let before = budget.used();
-    // Never completed.
+    // An ordered command that stays incomplete.
     let ordered = lab.header(FINAL | 0x22, WRITE, 2, 1024);
     lab.send(ordered, &[0; 512]);
     assert_eq!(r2ts(&mut lab).len(), 1);
@@ -102,11 +102,11 @@ fn commands_held_after_an_ordered_one_are_charged() {
         assert!(lab.connection.wants_input(), "what was asked for may still come");
     }
     assert!(lab.executed().is_empty());
-    // Half of the pool, and what is its own.
+    // Half of the pool, and the session's guarantee.
     let held = ((4 << 20) + SESSION_GUARANTEE_BYTES as usize) / 131_584;
     assert!((58 - held..=62 - held).contains(&refused), "{refused} TASK SET FULL, {held} held");
     assert!(budget.used() - before <= 4 << 20);
-    // They go on when it is complete, and nothing is held any more.
+    // The others continue when it is complete, and no memory is held any more.
     lab.manage(1, 0, ordered.itt(), ordered.cmd_sn());
     lab.settle();
     assert_eq!(lab.executed().len(), 60 - refused);
@@ -121,7 +121,7 @@ fn an_abort_frees_memory_for_waiting_commands() {
     let keys = [("ImmediateData", "No")];
     let mut labs = [(); 2].map(|()| Lab::session_with(setup.clone(), &keys));
     let header = |lab: &mut Lab| lab.header(EXPECTS_WRITE, WRITE, 255, 130_560);
-    // Takes its own part and the pool, as far as one initiator may.
+    // Uses its guarantee and as much of the pool as one initiator may.
     let mut tags = Vec::new();
     for _ in 0..64 {
         let header = header(&mut labs[0]);
@@ -160,7 +160,7 @@ fn a_session_that_stalls_gives_way_when_others_wait() {
     }
     r2ts(&mut hog);
     assert!(setup.budget.is_contended());
-    // It is alive, but sends none of its data.
+    // The host is alive, but sends none of its data.
     for _ in 0..5 {
         assert_eq!(hog.connection.ended(), None);
         let ping = nop(&hog);
@@ -182,7 +182,7 @@ fn reads_are_charged_with_what_their_cdb_reads() {
     let budget = setup.budget.clone();
     let mut lab = Lab::session_with(setup, &[]);
     for _ in 0..64 {
-        // The initiator expects nothing.
+        // The initiator expects no data.
         let header = lab.header(SIMPLE, SLOW, 255, 0);
         lab.send(header, &[]);
     }
@@ -307,7 +307,7 @@ fn data_that_were_asked_for_come_through_whatever_waits_before_them() {
     lab.send(first, &[]);
     let asked = r2ts(&mut lab);
     assert_eq!(asked.len(), 1);
-    // More than there is room for stands before the data in the stream.
+    // The stream has more requests before the data than there is room for.
     let mut refused = 0;
     for _ in 0..30 {
         let header = lab.header(EXPECTS_WRITE, WRITE, 255, 130_560);
@@ -369,7 +369,7 @@ fn a_login_holds_no_more_than_its_guarantee() {
         lab.send(header, &[b'a'; 8192]);
     }
     assert!(lab.connection.ended().is_some());
-    // More in one PDU than the standard allows before login.
+    // A PDU longer than the standard allows before login.
     let mut lab = Lab::new(setup);
     lab.send(header, &[b'a'; 8196]);
     assert!(lab.connection.ended().unwrap().contains("8192"));

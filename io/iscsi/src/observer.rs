@@ -1,11 +1,11 @@
-//! Notifications of logins, logouts and refused logins, by which the control plane shows why a host can't log in. They
-//! never contain secrets or responses to challenges.
+//! Observer of logins, logouts and refused logins: the control plane shows why a host can't log in. Notifications never
+//! contain secrets or responses to challenges.
 
 use crate::sessions::SessionInfo;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Longest text from an initiator that is shown, in characters.
+/// Longest displayed text from an initiator, in characters.
 const MAX_SHOWN_CHARS: usize = 64;
 
 /// Receives logins and logouts. It is called on the threads of connections and must not block.
@@ -21,7 +21,7 @@ pub trait LoginObserver: Send + Sync {
 /// A login that was refused or abandoned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedLogin {
-    /// The name that the initiator gave, if any.
+    /// The name that the initiator sent, if any.
     pub initiator: Option<String>,
     /// Address of the initiator.
     pub peer: SocketAddr,
@@ -36,27 +36,27 @@ pub struct RefusedLogin {
 pub enum RefusalCause {
     /// The access table does not have the initiator.
     UnknownInitiator,
-    /// There is no target of this name.
+    /// The target name does not exist.
     UnknownTarget(String),
     /// The initiator must authenticate and did not offer to.
     ChapRequired,
     /// The initiator requires CHAP, and no credentials are configured for it.
     ChapNotConfigured,
-    /// It used this CHAP name, which is not the configured one.
+    /// The initiator used this CHAP name instead of the configured one.
     WrongChapUser(String),
-    /// It used a wrong secret for this CHAP name.
+    /// The initiator used a wrong secret for this CHAP name.
     WrongChapSecret(String),
-    /// It requests mutual CHAP, and no credentials are configured for that.
+    /// The initiator requests mutual CHAP, for which no credentials are configured.
     MutualChapNotConfigured,
-    /// After several wrong CHAP names or responses it has to wait.
+    /// After several wrong CHAP names or responses, the address has to wait.
     TooManyAttempts,
     /// The limit on connections is reached.
     TooManyConnections,
-    /// Its access was changed during the login.
+    /// The initiator's access was changed during the login.
     AccessChanged,
-    /// It closed the connection during login, or did not continue.
+    /// The initiator closed the connection during login, or did not continue.
     Abandoned(String),
-    /// It violated the protocol.
+    /// The initiator violated the protocol.
     Protocol(String),
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for RefusalCause {
     }
 }
 
-/// Text from outside, cut, and without characters that could pass for something else.
+/// Text from outside, truncated, with misleading characters replaced.
 fn shown(text: &str) -> String {
     let cut = text::shown(text, MAX_SHOWN_CHARS, "?");
     if text.chars().nth(MAX_SHOWN_CHARS).is_some() { format!("{cut}…") } else { cut }

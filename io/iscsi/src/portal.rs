@@ -1,5 +1,5 @@
-//! A connection on a portal: its state machine, its session's entry in the session table, and what the observer is
-//! notified of.
+//! A connection of a portal: its state machine, the entry of its session in the session table, and notifications of the
+//! observer.
 
 use crate::chap::Nonce;
 use crate::connection::{Connection, OpenedSession};
@@ -30,7 +30,7 @@ pub struct ServerLink {
     info: SessionInfo,
 }
 
-/// Randomness for CHAP, from the system.
+/// Random bytes for CHAP, from the system.
 fn nonce() -> io::Result<Nonce> {
     let mut bytes = [0; 33];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -68,7 +68,7 @@ impl Service for Server {
 }
 
 impl ServerLink {
-    /// The session that a login waits for.
+    /// Opens the session that a login waits for.
     fn poll_opening(&mut self, slot: &ConnectionSlot, cx: &mut Context<'_>) -> bool {
         if let Some((identity, _)) = self.connection.opening() {
             self.info.initiator.clone_from(&identity.initiator);
@@ -93,7 +93,7 @@ impl ServerLink {
         true
     }
 
-    /// Notifies the observer of the end of the session, or why there was none.
+    /// Notifies the observer of the end of the session, or of the refused login.
     fn notify_end(&mut self, reason: &str) {
         if self.registration.is_some() {
             return self.server.notify(|observer| observer.logged_out(&self.info, reason));

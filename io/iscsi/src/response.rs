@@ -12,23 +12,23 @@ const UNDERFLOW: u8 = 0x02;
 /// Data-In carries the status.
 const STATUS: u8 = 0x01;
 
-/// The initiator's expectations of an outstanding command.
+/// Transfer parameters of an outstanding command.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {
     pub(crate) itt: u32,
-    /// It came with immediate delivery, outside the command window.
+    /// The command was sent with immediate delivery, outside the command window.
     pub(crate) immediate: bool,
-    /// It expects Data-In.
+    /// The command expects Data-In.
     pub(crate) read: bool,
-    /// It has Data-Out.
+    /// The command has Data-Out.
     pub(crate) write: bool,
     /// Expected data transfer length in bytes (11.3.4).
     pub(crate) transfer_length: u32,
-    /// R2Ts sent for it.
+    /// R2Ts sent for the command.
     pub(crate) r2ts: u32,
 }
 
-/// Residual flags and count: the expected length against the actual one (11.4.5).
+/// Residual flags and count: the expected length compared with the actual one (11.4.5).
 fn residual(expected: &Expectation, response: &Response) -> (u8, u32) {
     let (data_in, data_out) = (response.data_in.len() as u64, response.data_out_wanted);
     let length = u64::from(expected.transfer_length);
@@ -131,7 +131,7 @@ pub(crate) enum Condition {
     Bidirectional,
 }
 
-/// The response to a command for which there is no room (SAM-5 5.3.1): the initiator retries it.
+/// Response to a command without room (SAM-5 5.3.1): the initiator retries it.
 pub(crate) fn task_set_full() -> Response {
     Response::with_status(Status::TaskSetFull)
 }

@@ -1,4 +1,4 @@
-//! The iSCSI target as a whole: its configuration, access table, portals and sessions.
+//! The iSCSI target: configuration, access table, portals and sessions.
 
 use crate::access::{AccessTable, TargetConfig};
 use crate::chap::Nonce;
@@ -42,7 +42,7 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// A configuration with the defaults for everything else.
+    /// A configuration with default values.
     pub fn new(target_name: impl Into<String>) -> Self {
         Self {
             target_name: target_name.into(),
@@ -56,16 +56,16 @@ impl ServerConfig {
     }
 }
 
-/// Ends the session of a nexus that is lost: it may be called at any time, and more than once.
+/// Ends the session of a lost nexus; may be called at any time, and repeatedly.
 pub type NexusLost = Box<dyn Fn() + Send + Sync>;
 
-/// The SCSI target device, here or at another controller.
+/// The SCSI target device, in this process or at another controller.
 pub trait TargetDevice: Send + Sync {
     /// Begins an I_T nexus through the port with this relative identifier.
     fn attach(self: Arc<Self>, initiator: InitiatorPort, port: u16, lost: NexusLost)
     -> Box<dyn DeviceServer>;
 
-    /// The hosts that see a unit which `host` may write to; `host` itself among them, unless it can write nowhere.
+    /// Hosts that see a unit which `host` may write to. `host` itself is included, unless it can write to no unit.
     fn hosts_sharing_with(&self, host: &str) -> BTreeSet<String>;
 }
 
@@ -123,22 +123,22 @@ impl Server {
         self.access_changes.send_replace(());
     }
 
-    /// The access table in force.
+    /// The current access table.
     pub fn access_table(&self) -> AccessTable {
         self.target_config.access_table()
     }
 
-    /// Changes whenever the access table was replaced.
+    /// Notifies of every replacement of the access table.
     pub fn access_changes(&self) -> watch::Receiver<()> {
         self.access_changes.subscribe()
     }
 
-    /// Portals of the same target at other controllers, which discovery reports as well from now on.
+    /// Sets portals of the same target at other controllers, which discovery reports as well.
     pub fn set_other_portals(&self, portals: Vec<Portal>) {
         self.target_config.set_other_portals(portals);
     }
 
-    /// Notifies `observer` of logins, logouts and refused logins from now on, instead of an earlier observer.
+    /// Replaces the observer of logins, logouts and refused logins.
     pub fn observe(&self, observer: Arc<dyn LoginObserver>) {
         *self.observer.write() = Some(observer);
     }
@@ -155,9 +155,9 @@ impl Server {
         self.config.permit.clone()
     }
 
-    /// Serves connections on the shards' runtimes until [`Server::shutdown`]. A portal that can't be bound is tried again until it
-    /// can ([`Server::down_portals`]). The number of a portal is its target portal group tag and its relative target port
-    /// identifier. Returns the portals with their addresses, in the given order.
+    /// Serves connections on the shards' runtimes until [`Server::shutdown`]. Binding a portal that can't be bound is
+    /// retried ([`Server::down_portals`]). The number of a portal is its target portal group tag and its relative
+    /// target port identifier. Returns the portals with their addresses, in the given order.
     ///
     /// # Errors
     /// The system's error for a socket that can't be used.
@@ -168,7 +168,7 @@ impl Server {
         let portals = self.serving.begin(shards, self.config.connection_limits);
         let bound = portals.bind_all(wanted).await?;
         let all: Vec<Portal> = bound.iter().map(BoundPortal::portal).collect();
-        // Discovery knows all of them before a host can ask.
+        // Discovery must know all portals before a host can ask.
         self.target_config.set_portals(all.clone());
         bound.into_iter().try_for_each(|portal| portals.open(self, portal))?;
         Ok(all)
@@ -188,7 +188,7 @@ impl Server {
         Ok(())
     }
 
-    /// Binds a portal for [`Server::open_portal`], which tries again if it can't be bound now.
+    /// Binds a portal for [`Server::open_portal`], which retries if the portal can't be bound now.
     ///
     /// # Errors
     /// The system's error for a socket whose address it does not know, or if nothing is served.
@@ -196,8 +196,8 @@ impl Server {
         self.serving.portals()?.bind(portal).await
     }
 
-    /// Closes a portal: discovery does not name it any more, its initiators are asked to log out, and what is left after
-    /// [`ServerConfig::logout_seconds`] is closed.
+    /// Closes a portal: discovery no longer reports it, its initiators are asked to log out, and remaining connections
+    /// are closed after [`ServerConfig::logout_seconds`].
     pub async fn close_portal(&self, number: u16) {
         let Ok(portals) = self.serving.portals() else { return };
         let others = portals.list().into_iter().filter(|portal| portal.number != number);
@@ -205,14 +205,14 @@ impl Server {
         portals.close(number, self.config.logout_seconds).await;
     }
 
-    /// Opens and closes portals until they are these. One that stays keeps its connections. Returns those that can't be opened, with
-    /// the reason.
+    /// Opens and closes portals until they match `wanted`. A portal that stays keeps its connections. Returns those
+    /// that can't be opened, with the reason.
     ///
     /// # Panics
     /// If two portals have one number.
     pub async fn set_portals(self: &Arc<Self>, wanted: &[Portal]) -> Vec<(Portal, io::Error)> {
         let is_same = |open: &Portal, wanted: &Portal| {
-            // Port 0 stands for the free one that was taken.
+            // Port 0 stands for the port that the system chose.
             let port = wanted.address.port();
             open.number == wanted.number
                 && open.address.ip() == wanted.address.ip()
@@ -234,17 +234,17 @@ impl Server {
         failed
     }
 
-    /// How many sessions there are, without discovery sessions.
+    /// Number of sessions without discovery sessions.
     pub fn session_count(&self) -> usize {
         self.sessions.count()
     }
 
-    /// How many sessions there may be.
+    /// Limits on the number of sessions.
     pub fn session_shares(&self) -> SessionShares {
         self.sessions.shares()
     }
 
-    /// Replaces the limits on connections, and so on sessions; those that are open stay.
+    /// Replaces the limits on connections, and so on sessions; open ones stay.
     pub fn set_connection_limits(&self, limits: ConnectionLimits) {
         self.sessions.set_shares(SessionShares::of(limits));
         if let Ok(portals) = self.serving.portals() {
@@ -252,25 +252,25 @@ impl Server {
         }
     }
 
-    /// Stops listening, requests logout of every initiator, and closes what is left after
+    /// Stops listening, requests logout of every initiator, and closes remaining connections after
     /// [`ServerConfig::logout_seconds`].
     pub async fn shutdown(&self) {
         self.close(self.config.logout_seconds).await;
     }
 
-    /// As [`Server::shutdown`], with another time for initiators to log out.
+    /// Like [`Server::shutdown`], with another time for initiators to log out.
     pub async fn close(&self, seconds: u16) {
         if let Some(portals) = self.serving.end() {
             portals.close_all(seconds).await;
         }
     }
 
-    /// Portals that can't be bound, and why.
+    /// Portals that can't be bound, with the reason.
     pub fn down_portals(&self) -> Vec<(SocketAddr, String)> {
         self.serving.portals().map(|portals| portals.down().list()).unwrap_or_default()
     }
 
-    /// Its portals, in the order of their numbers; none before [`Server::serve`].
+    /// The portals ordered by number; empty before [`Server::serve`].
     pub fn portals(&self) -> Vec<Portal> {
         self.target_config.portals()
     }
@@ -280,7 +280,7 @@ impl Server {
         self.sessions.list()
     }
 
-    /// Ends the sessions of an initiator, and of those that share a unit with it.
+    /// Ends the sessions of an initiator, and of initiators that share a unit with it.
     pub(crate) fn close_sessions_sharing_with(&self, initiator: &str) {
         let companions = self.target.hosts_sharing_with(initiator);
         let is_meant = |name: &str| name == initiator || companions.contains(name);
@@ -318,7 +318,7 @@ impl Server {
         info: SessionInfo,
         control: UnboundedSender<Control>,
     ) -> Result<(OpenedSession, Option<Registration>), LoginStatus> {
-        // A discovery session has no nexus; any handle will do.
+        // A discovery session has no nexus; its handle is arbitrary.
         if identity.discovery {
             return Ok((OpenedSession { tsih: 1, device: None }, None));
         }
@@ -332,7 +332,7 @@ impl Server {
         }
         let port = InitiatorPort::iscsi(identity.initiator, identity.isid);
         let lost: NexusLost = Box::new(move || {
-            // A connection that is ending does not receive any more.
+            // A connection that is ending no longer receives.
             let _gone = control.send(Control::Close("the nexus is lost"));
         });
         let device = self.target.clone().attach(port, portal, lost);

@@ -22,7 +22,7 @@ use transport::{ConnectionLimits, Permit, Portal, SystemClock};
 const TARGET: &str = "iqn.2026-01.test:target";
 const HOST: &str = "iqn.2026-01.test:host";
 const OTHER: &str = "iqn.2026-01.test:other";
-/// Sees another disk than the other two.
+/// A host that sees another disk than the other two.
 const APART: &str = "iqn.2026-01.test:apart";
 
 struct World {
@@ -39,13 +39,13 @@ impl World {
         Self::on(tokio::runtime::Handle::current(), change).await
     }
 
-    /// The same with connections on another runtime.
+    /// Starts the server on another runtime.
     async fn on(shard: tokio::runtime::Handle, change: impl FnOnce(&mut ServerConfig)) -> Self {
         let any = "127.0.0.1:0".parse().unwrap();
         Self::at([any, any], shard, change).await
     }
 
-    /// The same with these addresses.
+    /// Starts the server at these addresses.
     async fn at(
         addresses: [SocketAddr; 2],
         shard: tokio::runtime::Handle,
@@ -118,7 +118,7 @@ impl Host {
         self.login_to(0, 0, name, isid, keys).await
     }
 
-    /// Logs in to the session of a handle, by a connection of a number.
+    /// Logs in to the session of a handle, with this connection identifier.
     async fn login_to(&mut self, tsih: u16, cid: u16, name: &str, isid: u8, keys: &str) -> Pdu {
         let text = format!("InitiatorName={name}\0TargetName={TARGET}\0{keys}");
         let header =
@@ -139,7 +139,7 @@ impl Host {
         self.stream.write_all(&bytes).await.unwrap();
     }
 
-    /// The next PDU, `None` if the server has closed the connection.
+    /// The next PDU; `None` if the server has closed the connection.
     async fn receive(&mut self) -> Option<Pdu> {
         loop {
             if let Some(pdu) = self.input.next().unwrap() {
@@ -164,7 +164,7 @@ impl Host {
         header
     }
 
-    /// Performs a command that sends `data` or expects `expected` bytes; gives status and what came.
+    /// Performs a command that sends `data` or expects `expected` bytes; returns status and Data-In.
     async fn command(&mut self, cdb: &[u8], expected: u32, data: &[u8]) -> (u8, Vec<u8>) {
         let flags = if expected > 0 {
             0x40
@@ -299,7 +299,7 @@ async fn other_ports_and_portals_are_other_sessions() {
     let handles: std::collections::BTreeSet<u16> =
         world.server.sessions().iter().map(|info| info.tsih).collect();
     assert_eq!(handles.len(), 4);
-    // A handle that was freed is not soon another session's.
+    // A freed handle is not reused soon.
     drop(hosts.pop());
     while world.sessions().len() > 3 {
         tokio::task::yield_now().await;
@@ -369,7 +369,7 @@ async fn a_shutdown_closes_sessions_that_do_not_log_out() {
     assert!(TcpStream::connect(world.portals[0]).await.is_err(), "the portal is closed");
 }
 
-/// A controller without a lease executes commands, and answers them when it has one again.
+/// A controller without a lease executes commands, and answers them when it has a lease again.
 #[tokio::test]
 async fn responses_wait_for_the_permission_to_answer() {
     let (permitted, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
@@ -391,7 +391,7 @@ async fn responses_wait_for_the_permission_to_answer() {
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
     permitted.store(true, Ordering::Relaxed);
     assert_eq!(host.receive().await.expect("a response").header.opcode(), opcode::SCSI_RESPONSE);
-    // Without it a shutdown does not wait for the host to take what may not be sent.
+    // Without permission, a shutdown does not wait for the host to take responses that may not be sent.
     permitted.store(false, Ordering::Relaxed);
     let header = host.begin(0, &[0; 6], 0);
     host.send(header, &[]).await;
@@ -428,7 +428,7 @@ async fn hosts_have_shares_of_the_sessions_and_log_ins_beyond_them_are_answered(
     }
     assert_eq!(world.server.session_count(), shares.total);
     assert!(refused(Host::connect(world.portals[0]).await.login(OTHER, 99, "").await), "all of them");
-    // A host that has lost its connection is always let in again, and discovery stays possible.
+    // A host that has lost its connection is always readmitted, and discovery stays possible.
     let answer = Host::connect(world.portals[0]).await.login(HOST, 1, "").await;
     assert_eq!(answer.header.u16::<36>(), 0);
     let answer = Host::connect(world.portals[0]).await.login(HOST, 98, "SessionType=Discovery\0").await;
@@ -446,7 +446,7 @@ async fn unauthenticated_connections_are_evicted_for_hosts() {
     oldest.gone().await;
     let mut second = world.host(0, HOST, 2).await;
     discovering.gone().await;
-    // Hosts keep theirs.
+    // Hosts keep their connections.
     Host::connect(world.portals[0]).await.closed().await;
     for host in [&mut first, &mut second] {
         assert_eq!(host.command(&[0; 6], 0, &[]).await.0, 0);
@@ -468,7 +468,7 @@ async fn an_address_that_only_connects_loses_its_own_connections() {
     for _ in 0..200 {
         idle.push(Host::connect(world.portals[0]).await);
     }
-    // All but the last of them are closed, without a word.
+    // All but the last of them are closed without a response.
     let last = idle.split_off(196);
     for connection in idle {
         connection.gone().await;
@@ -520,7 +520,7 @@ impl Host {
         while self.stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
     }
 
-    /// Logs out, so that the server has forgotten this session when the connection closes.
+    /// Logs out, so the server has removed this session when the connection closes.
     async fn closed_by_logout(mut self) {
         let logout = Header::new(opcode::LOGOUT | 0x40, FINAL).with_itt(5).put_u32(24, self.cmd_sn);
         self.send(logout, &[]).await;
@@ -603,7 +603,7 @@ async fn garbage_closes_its_connection_and_nothing_else() {
         let mut stream = TcpStream::connect(world.portals[0]).await.unwrap();
         stream.write_all(garbage).await.unwrap();
         let mut rest = Vec::new();
-        // It may be closed with or without an answer.
+        // The server may close the connection with or without a response.
         let _reset = stream.read_to_end(&mut rest).await;
     }
     assert_eq!(host.command(&[0; 6], 0, &[]).await.0, 0);
@@ -621,7 +621,7 @@ async fn sessions_whose_access_changed_end_and_the_others_continue() {
     let mut others = [world.host(0, OTHER, 1).await, world.host(1, APART, 1).await];
     let mut table = access();
     for access in [chap("a first secret"), chap("another secret"), mutual, Access::default()] {
-        // Each is logged in by what was so before.
+        // Changes of the table while the host is logged in with its previous entry.
         table.insert(HOST.to_owned(), Access::default());
         world.server.set_access(table.clone());
         let host = world.host(0, HOST, 1).await;

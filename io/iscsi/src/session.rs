@@ -44,8 +44,8 @@ pub struct SessionLimits {
     pub command_bytes: u32,
     /// Bytes of Data-Out requested at a time.
     pub solicited_bytes: u64,
-    /// Bytes of commands in execution and of unsent responses, beyond which no more commands begin and no more data is
-    /// requested. Input continues, so that aborts are received, as far as the budget has room for it.
+    /// Bytes of commands in execution and of unsent responses, beyond which no further commands begin and no further
+    /// data is requested. Input continues within the budget, so that aborts are received.
     pub busy_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl Default for SessionLimits {
     }
 }
 
-/// Why a session ends.
+/// Reason for the end of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionEnd {
     #[error("logged out")]
@@ -87,8 +87,8 @@ pub(crate) struct Session {
     pub(super) transfers: Transfers,
     /// The running tasks, with the logical unit of each.
     pub(super) tasks: Tasks<(Expectation, Lun), Option<Response>>,
-    /// The task management function in progress elsewhere. No input is taken until it ends: what comes after it is performed
-    /// after it.
+    /// The task management function in progress elsewhere. No input is processed until it ends, so later requests are
+    /// performed after it.
     pub(super) managing: Option<Managing>,
     pub(super) exchange: Exchange,
     /// The claim of the arriving command.
@@ -104,11 +104,11 @@ pub(crate) struct Session {
 pub(crate) struct Managing {
     pub(super) header: Header,
     pub(super) function: ManagementFunction,
-    /// The response, where it is not there at once.
+    /// The response, if it is not available at once.
     pub(super) running: Option<Running<Option<ManagementResponse>>>,
 }
 
-/// The parts that a session starts with.
+/// Initial state of a session.
 pub(crate) struct Start {
     pub(crate) identity: LoginIdentity,
     pub(crate) negotiation: Negotiation,
@@ -118,7 +118,7 @@ pub(crate) struct Start {
     pub(crate) local: SocketAddr,
     pub(crate) device: Option<Box<dyn DeviceServer>>,
     pub(crate) log: Arc<ConnectionLog>,
-    /// CmdSN of the login, which the first command repeats.
+    /// CmdSN of the login; the first command has the same number.
     pub(crate) cmd_sn: u32,
 }
 
@@ -189,7 +189,7 @@ impl Session {
         }
         match self.window.position(pdu.header.cmd_sn()) {
             WindowPosition::Expected => self.in_order(wire, pdu),
-            // Aborted before it arrived.
+            // The command was aborted before it arrived.
             WindowPosition::Ahead if self.aborted_early.contains(&pdu.header.cmd_sn()) => Ok(()),
             WindowPosition::Ahead => {
                 if let Entry::Vacant(vacant) = self.early.entry(pdu.header.cmd_sn()) {
@@ -303,7 +303,7 @@ impl Session {
         }
     }
 
-    /// Admits commands, executes those that are ready, and requests more data, as far as there is room.
+    /// Admits commands, executes ready ones, and requests more data, while there is room.
     pub(super) fn advance(&mut self, wire: &mut Wire) {
         loop {
             while self.has_room(wire) {
@@ -344,7 +344,7 @@ impl Session {
         send_response(wire, &self.window, &self.negotiation.parameters, expectation, response);
     }
 
-    /// Ends a command for which there is no room. The initiator retries it.
+    /// Ends a command without room. The initiator retries it.
     pub(super) fn refuse_full(&mut self, wire: &mut Wire, expectation: &Expectation) {
         self.end(wire, expectation, task_set_full());
     }
@@ -358,7 +358,7 @@ impl Session {
         }
     }
 
-    /// Sends responses of tasks that have ended, and of task management. Pending if none has.
+    /// Sends responses of ended tasks and of task management; pending if there are none.
     pub(crate) fn poll_tasks(
         &mut self,
         wire: &mut Wire,
@@ -375,7 +375,7 @@ impl Session {
         for ((expectation, _), response) in ended {
             match response {
                 Some(response) => self.end(wire, &expectation, response),
-                // Aborted by another nexus: nothing is sent.
+                // Another nexus aborted the command: no response is sent.
                 None => self.free_window_slot(&expectation),
             }
         }
@@ -480,7 +480,7 @@ impl Session {
         }
     }
 
-    /// NOP-Out (11.18): a ping of the initiator, or the response to ours.
+    /// NOP-Out (11.18): a ping of the initiator, or its response to a ping.
     fn nop_out(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), SessionEnd> {
         let header = pdu.header;
         if header.itt() == NO_TAG {

@@ -1,8 +1,8 @@
-//! The session table of a server: which initiator is logged in through which portal, how to end its session, and how many sessions
-//! there may be.
+//! Session table of a server: the initiators that are logged in with their portals, the control of their sessions, and
+//! the limits on sessions.
 //!
-//! The limit is below that of connections, so that a log-in that is refused gets a response that says so, discovery stays
-//! possible, and a host whose session is there can always reinstate it.
+//! The limit is below that of connections, so a refused login gets a response with the cause, discovery stays possible,
+//! and a host can always reinstate an existing session.
 
 use crate::login::LoginIdentity;
 use parking_lot::Mutex;
@@ -12,23 +12,23 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use transport::{ConnectionLimits, Control};
 
-/// The part of the connections that stays free for log-ins, discovery and reinstatement.
+/// The share of the connections that stays free for logins, discovery and reinstatement.
 const FREE_DIVISOR: usize = 16;
-/// The part of all sessions that one host may have, and what it may have in any case.
+/// The share of all sessions that one host may have, and its minimum.
 const HOST_DIVISOR: usize = 4;
 const HOST_MIN: usize = 16;
 
-/// How many sessions there may be.
+/// Limits on the number of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionShares {
-    /// Of all hosts.
+    /// For all hosts.
     pub total: usize,
-    /// Of one initiator name.
+    /// For one initiator name.
     pub host: usize,
 }
 
 impl SessionShares {
-    /// The shares of a number of connections.
+    /// The limits for a number of connections.
     pub fn of(limits: ConnectionLimits) -> Self {
         let total = limits.total - limits.total / FREE_DIVISOR;
         Self { total, host: (total / HOST_DIVISOR).max(HOST_MIN.min(total)) }
@@ -40,11 +40,11 @@ impl SessionShares {
 pub struct SessionInfo {
     /// The initiator's iSCSI name.
     pub initiator: String,
-    /// Its part of the session identifier.
+    /// ISID: the initiator's part of the session identifier.
     pub isid: [u8; 6],
-    /// Our part.
+    /// TSIH: the target's part of the session identifier.
     pub tsih: u16,
-    /// Portal group tag, and relative target port, that it came through.
+    /// Portal group tag and relative target port of the portal that the initiator connected to.
     pub portal: u16,
     /// The initiator's address.
     pub peer: SocketAddr,
@@ -68,7 +68,7 @@ impl NexusKey {
 
 struct Entry {
     info: SessionInfo,
-    /// Identifier of its one connection.
+    /// Identifier of its only connection.
     cid: u16,
     control: UnboundedSender<Control>,
 }
@@ -81,13 +81,13 @@ pub(crate) struct Sessions {
 struct Table {
     shares: SessionShares,
     entries: BTreeMap<NexusKey, Entry>,
-    /// By their handles.
+    /// Sessions by handle.
     by_tsih: BTreeMap<u16, NexusKey>,
     by_host: BTreeMap<String, usize>,
     last_tsih: u16,
 }
 
-/// The entry of a session; removed when this is dropped.
+/// The table entry of a session; removed on drop.
 pub(crate) struct Registration {
     sessions: Arc<Sessions>,
     key: NexusKey,
@@ -101,8 +101,8 @@ impl Drop for Registration {
 }
 
 impl Table {
-    /// The handle of a session: the one that its initiator names, or an unused one; never zero, which means a new
-    /// session.
+    /// The handle of a session: the one that its initiator sent, or an unused one. Zero, which means a new session, is
+    /// never used.
     fn tsih(&mut self, named: u16) -> Option<u16> {
         let taken = |tsih: u16| self.by_tsih.contains_key(&tsih);
         if named != 0 {
@@ -145,7 +145,7 @@ impl Sessions {
         Arc::new(Self { table: Mutex::new(Table { shares, entries, by_tsih, by_host, last_tsih: 0 }) })
     }
 
-    /// Changes how many sessions there may be; those that are there stay.
+    /// Replaces the limits on sessions; existing ones stay.
     pub(crate) fn set_shares(&self, shares: SessionShares) {
         self.table.lock().shares = shares;
     }
@@ -158,10 +158,10 @@ impl Sessions {
         self.table.lock().shares
     }
 
-    /// Registers a session. Reinstatement (6.3.5): a session of the same initiator port at the same portal is ended
-    /// before this returns. Connection reinstatement (6.3.4) is the same here, since a session ends with its only
-    /// connection and its tasks with both; but the handle stays. `None` if there is no free handle, or if there are as many
-    /// sessions as there may be, unless it reinstates one of them.
+    /// Registers a session. Session reinstatement (6.3.5): a session of the same initiator port at the same portal has
+    /// ended when this returns. Connection reinstatement (6.3.4) works the same way, since a session ends with its only
+    /// connection and its tasks with both, but the handle stays. `None` if no handle is free, or if a limit is reached
+    /// and the session does not reinstate another one.
     pub(crate) async fn register(
         self: &Arc<Self>,
         identity: &LoginIdentity,
@@ -191,7 +191,7 @@ impl Sessions {
         }
     }
 
-    /// The connection of the session that a login at a portal names by its TSIH.
+    /// The connection of the session with the TSIH in a login at a portal.
     pub(crate) fn connection(&self, identity: &LoginIdentity, portal: u16) -> Option<u16> {
         let table = self.table.lock();
         let entry = table.entries.get(&NexusKey::of(identity, portal))?;

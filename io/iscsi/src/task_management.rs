@@ -14,8 +14,8 @@ const CLEAR_TASK_SET: u8 = 4;
 const LOGICAL_UNIT_RESET: u8 = 5;
 const TARGET_WARM_RESET: u8 = 6;
 /// Resets the units that the initiator sees, and ends its sessions and those of all initiators that share a unit with
-/// it. With LUN masking these units are the whole target to the initiator, so sessions that share none of them
-/// continue.
+/// it. With LUN masking, these units are the whole target from the initiator's view, so sessions that share none of
+/// them continue.
 const TARGET_COLD_RESET: u8 = 7;
 const TASK_REASSIGN: u8 = 8;
 
@@ -42,7 +42,7 @@ impl From<ManagementResponse> for Outcome {
 }
 
 impl Session {
-    /// Task Management Function Request. Once the response is queued, no aborted task sends one.
+    /// Task Management Function Request. After the response is queued, no aborted task sends one.
     pub(super) fn manage(&mut self, wire: &mut Wire, header: &Header) -> Result<(), SessionEnd> {
         let lun = Lun(header.lun());
         let function = match header.flags() & 0x7f {
@@ -52,7 +52,7 @@ impl Session {
             LOGICAL_UNIT_RESET => ManagementFunction::LogicalUnitReset,
             TARGET_WARM_RESET | TARGET_COLD_RESET => ManagementFunction::TargetReset,
             TASK_REASSIGN => return self.respond(wire, header, Outcome::ReassignmentNotSupported),
-            // CLEAR ACA among them: there is never an ACA condition.
+            // Includes CLEAR ACA: an ACA condition never exists.
             _ => return self.respond(wire, header, Outcome::NotSupported),
         };
         if let ManagementFunction::AbortTask { .. } = function
@@ -73,14 +73,14 @@ impl Session {
         }
     }
 
-    /// The function in progress elsewhere, if it has ended now.
+    /// The function in progress elsewhere, once it has ended.
     pub(super) fn poll_managing(&mut self, cx: &mut Context<'_>) -> Option<(Managing, ManagementResponse)> {
         let running = self.managing.as_mut()?.running.as_mut()?;
         let Poll::Ready(response) = running.as_mut().poll(cx) else { return None };
         Some((self.managing.take()?, response.unwrap_or(ManagementResponse::Rejected)))
     }
 
-    /// The device server has performed a function.
+    /// Continues after the device server has performed a function.
     pub(super) fn managed(
         &mut self,
         wire: &mut Wire,
@@ -116,8 +116,8 @@ impl Session {
         Ok(())
     }
 
-    /// After ABORT TASK. A task that has ended counts as aborted: its response and this request have crossed, and some
-    /// initiators reset the unit if the response is that the task does not exist.
+    /// Completes ABORT TASK. A task that has ended counts as aborted: its response and this request have crossed, and
+    /// some initiators reset the unit if the response says that the task does not exist.
     fn abort_task(&mut self, header: &Header, outcome: Outcome) -> Outcome {
         let (itt, cmd_sn) = (header.ttt(), header.u32::<32>());
         let running = self.tasks.about(itt).is_some_and(|(_, of)| *of == Lun(header.lun()));
@@ -127,8 +127,8 @@ impl Session {
         if running || outcome != Outcome::Complete || before(cmd_sn, self.window.expected()) {
             return outcome;
         }
-        // The command has not arrived (11.6.1): it counts as received if its number is in the window and before this
-        // request's, and is ignored when it arrives.
+        // The command has not arrived (11.6.1): if its number is in the window and before this request's, it counts as
+        // received, and is ignored when it arrives.
         match () {
             () if before(header.cmd_sn(), cmd_sn) || before(self.window.max(), cmd_sn) => {
                 Outcome::TaskDoesNotExist
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// After a function on every task of a logical unit, or of all of them.
+    /// Completes a function on every task of a logical unit, or of all units.
     fn all_tasks(&mut self, header: &Header, lun: Option<Lun>, outcome: Outcome) -> Outcome {
         if outcome == Outcome::Complete {
             self.remove_commands(lun);
@@ -154,7 +154,7 @@ impl Session {
         outcome
     }
 
-    /// Early commands are included if they were sent before this request.
+    /// Voids early commands that were sent before this request.
     fn void_early(&mut self, lun: Option<Lun>, cmd_sn: u32) {
         let is_meant = |pdu: &Pdu| {
             pdu.header.opcode() == opcode::SCSI_COMMAND

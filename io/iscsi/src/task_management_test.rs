@@ -1,4 +1,4 @@
-//! Task management, against commands in every place where one can be.
+//! Task management for commands in every stage.
 
 use crate::lab_test::*;
 use crate::pdu::{FINAL, Header, opcode};
@@ -43,7 +43,7 @@ fn an_abort_reaches_a_command_that_still_gathers_its_data() {
     let r2t = lab.one().header;
     lab.manage(1, 0, lab.itt, lab.cmd_sn - 1);
     assert_eq!(response(&mut lab), COMPLETE);
-    // What the initiator had sent until then is ignored.
+    // Data that the initiator had sent before is ignored.
     lab.data_out(r2t.ttt(), 0, 0, &[0; 1024], true);
     assert!(lab.answers().is_empty());
     assert!(lab.executed().is_empty());
@@ -166,7 +166,7 @@ fn a_task_aborted_by_another_nexus_ends_without_an_answer() {
 const ABORT_TASK_SET: u8 = 2;
 const REJECTED: u8 = 255;
 
-/// A slow command to the unit whose task management is in progress elsewhere.
+/// Starts a slow command to the unit whose task management is in progress elsewhere.
 fn slow_elsewhere(lab: &mut Lab) -> u32 {
     let header = lab.header(FINAL, SLOW, 0, 0).put(8, [0, ELSEWHERE]);
     lab.send(header, &[]);

@@ -7,8 +7,8 @@ const MAX_KEY_BYTES: usize = 63;
 /// Longest value in bytes: room for a challenge of 1024 bytes in hexadecimal.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 
-/// Maximum number of pairs in one text; all standard keys together are fewer. That many responses of "NotUnderstood" fit in
-/// the 8192 bytes that an initiator accepts in login.
+/// Maximum number of pairs in one text, above the number of all standard keys. This many "NotUnderstood" responses fit
+/// in the 8192 bytes that an initiator accepts in login.
 const MAX_PAIRS: usize = 64;
 
 /// Pairs in the order of the text.

@@ -1,5 +1,5 @@
-//! Data-Out: immediate, unsolicited and solicited by R2T (RFC 7143 4.2.5.2, 11.7, 11.8). All Data-Out of a
-//! command is gathered here before the command executes.
+//! Data-Out: immediate, unsolicited, and solicited by R2T (RFC 7143 4.2.5.2, 11.7, 11.8). All Data-Out of a command is
+//! gathered here before the command executes.
 //!
 //! A command is admitted once there is room for everything it needs, from its data to its response; commands that are
 //! not admitted yet wait in order of arrival, and no data is requested for them.
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 pub(crate) struct PendingCommand {
     pub(crate) expectation: Expectation,
     pub(crate) command: Command,
-    /// Bytes that the session is charged with for it.
+    /// Bytes charged to the session for the command.
     pub(crate) charge: u64,
     /// Position in the order of arrival.
     order: u64,
@@ -26,13 +26,13 @@ pub(crate) struct PendingCommand {
 pub(crate) struct Claim {
     /// Bytes of Data-Out to gather.
     pub(crate) wanted: u32,
-    /// Bytes before any R2T: immediate data, unsolicited Data-Out, and its record.
+    /// Bytes before any R2T: immediate data, unsolicited Data-Out, and the record.
     pub(crate) arrives: u64,
-    /// Bytes in total, until it ends.
+    /// Bytes in total, until the command ends.
     pub(crate) needs: u64,
-    /// All of it is reserved.
+    /// Whether the whole claim is reserved.
     pub(crate) admitted: bool,
-    /// Its CDB.
+    /// CDB of the command.
     pub(crate) cdb: bytes::Bytes,
 }
 
@@ -42,11 +42,11 @@ struct Gather {
     data: Collector,
     /// Bytes to gather.
     wanted: u32,
-    /// Its charge once it is admitted; `None` if it is admitted.
+    /// Charge of the command once it is admitted; `None` if it is admitted.
     needs: Option<u64>,
     /// Offset up to which data has arrived or was requested.
     asked: u32,
-    /// Unsolicited Data-Out may still come.
+    /// Unsolicited Data-Out may still arrive.
     unsolicited: Option<Sequence>,
     solicited: VecDeque<Sequence>,
     failure: Option<Condition>,
@@ -61,13 +61,13 @@ struct Sequence {
     data_sn: u32,
 }
 
-/// How a Data-Out PDU was processed.
+/// Result of processing a Data-Out PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Used,
-    /// Its command does not exist any more.
+    /// The command no longer exists.
     Ignored,
-    /// It belongs to no R2T.
+    /// The PDU belongs to no R2T.
     Unexpected,
 }
 
@@ -161,12 +161,12 @@ impl Transfers {
         self.gathers.push(gather);
     }
 
-    /// Bytes that all commands here are charged with.
+    /// Bytes charged for all commands here.
     pub(crate) fn charge(&self) -> u64 {
         self.charge
     }
 
-    /// The part of those that wait to be admitted.
+    /// Bytes charged for commands that wait to be admitted.
     pub(crate) fn waiting_charge(&self) -> u64 {
         self.waiting_charge
     }
@@ -185,7 +185,7 @@ impl Transfers {
         Some(gather.needs?.saturating_sub(gather.pending.charge))
     }
 
-    /// Admits that command.
+    /// Admits the next waiting command.
     pub(crate) fn admit(&mut self) {
         let Some(index) = self.gathers.iter().position(|gather| gather.needs.is_some()) else { return };
         let gather = &mut self.gathers[index];
@@ -198,7 +198,7 @@ impl Transfers {
         self.complete(index);
     }
 
-    /// Removes that command: there will never be room for it.
+    /// Removes the next waiting command, for which there will never be room.
     pub(crate) fn give_up(&mut self) -> Option<Expectation> {
         let order = self.gathers.iter().find(|gather| gather.needs.is_some())?.pending.order;
         self.remove_where(|pending| pending.order == order).pop()
@@ -214,7 +214,7 @@ impl Transfers {
         self.gathers.iter().any(|gather| !gather.solicited.is_empty() || gather.unsolicited.is_some())
     }
 
-    /// Bytes of Data-Out taken since the beginning.
+    /// Bytes of Data-Out received since the session began.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
@@ -229,7 +229,7 @@ impl Transfers {
     pub(crate) fn data_out(&mut self, pdu: Pdu) -> Taken {
         let (itt, ttt) = (pdu.header.itt(), pdu.header.ttt());
         let found = self.gathers.iter().position(|gather| gather.pending.expectation.itt == itt);
-        // Data for a command that was aborted or refused may still be in flight.
+        // Data for an aborted or refused command may still be in flight.
         let was_asked = ttt == NO_TAG || ttt < self.next_ttt;
         let unasked = if was_asked { Taken::Ignored } else { Taken::Unexpected };
         let Some(index) = found else { return unasked };
@@ -244,7 +244,7 @@ impl Transfers {
         Taken::Used
     }
 
-    /// Finishes a command that has all its data.
+    /// Finishes a command whose data are complete.
     fn complete(&mut self, index: usize) {
         if !self.gathers[index].is_complete() {
             return;
@@ -266,8 +266,8 @@ impl Transfers {
         }
     }
 
-    /// The next R2T that may be sent, if any, with at most `limit` bytes requested at a time; the oldest command may
-    /// exceed that. The caller repeats this until there is none.
+    /// The next R2T to send, if any, with at most `limit` bytes requested at a time; the oldest command may exceed
+    /// that. The caller repeats this until it returns `None`.
     pub(crate) fn next_r2t(&mut self, parameters: &Parameters, limit: u64) -> Option<Header> {
         let load = self.load;
         for (index, gather) in self.gathers.iter_mut().enumerate() {
@@ -281,7 +281,7 @@ impl Transfers {
                 return None;
             }
             let ttt = self.next_ttt;
-            // The reserved tag is skipped.
+            // Skip the reserved tag.
             self.next_ttt = if ttt + 1 == NO_TAG { 0 } else { ttt + 1 };
             let offset = gather.asked;
             gather.asked += bytes;
@@ -308,7 +308,7 @@ impl Transfers {
         Some(next)
     }
 
-    /// Queues a command that has its data, in the order of task attributes.
+    /// Queues a command with complete data, in the order of task attributes.
     fn finish(&mut self, pending: PendingCommand, failure: Option<Condition>) {
         if failure.is_none() && self.must_wait(&pending) {
             self.held.push_back(pending);
@@ -321,8 +321,8 @@ impl Transfers {
         self.release();
     }
 
-    /// An ordered task waits for everything older, and everything younger for it (SAM-5 8.6). Commands
-    /// here are not in a task set yet, so the task sets can't ensure that.
+    /// An ordered task waits for all older tasks, and all younger ones wait for it (SAM-5 8.6). Commands here are not
+    /// in a task set yet, so task sets can't ensure that.
     fn must_wait(&self, pending: &PendingCommand) -> bool {
         let command = &pending.command;
         let is_ordered = |attribute| attribute == TaskAttribute::Ordered;
@@ -385,7 +385,7 @@ impl Gather {
             && self.failure.is_none()
     }
 
-    /// It is admitted and all data has arrived, or nothing more is expected after a failure.
+    /// Whether the command is admitted and all its data has arrived, or no more is expected after a failure.
     fn is_complete(&self) -> bool {
         let idle = self.unsolicited.is_none() && self.solicited.is_empty();
         let has_all = self.needs.is_none() && self.data.len() as u64 >= u64::from(self.wanted);
@@ -401,8 +401,8 @@ impl Gather {
         sequence.is_some_and(|sequence| header.data_bytes() as u32 <= sequence.end - sequence.offset)
     }
 
-    /// Processes a PDU; false if it belongs to no sequence. An error in it fails the command once the initiator has
-    /// sent the rest: at this error recovery level nothing is requested again (7.8, 7.9).
+    /// Processes a PDU; false if it belongs to no sequence. An error fails the command once the initiator has sent the
+    /// rest: at this error recovery level, nothing is requested again (7.8, 7.9).
     fn take(&mut self, pdu: Pdu) -> bool {
         let header = pdu.header;
         if header.ttt() == NO_TAG {
@@ -460,7 +460,7 @@ impl Sequence {
     fn advance(&mut self, pdu: &Pdu) -> Option<Condition> {
         let (data_sn, offset) = (pdu.header.u32::<36>(), pdu.header.u32::<40>());
         let bytes = pdu.header.data_bytes() as u32;
-        // A gap means that a PDU was lost, which only a digest error can do.
+        // A gap means that a PDU was lost, which only a digest error can cause.
         if pdu.damaged || data_sn != self.data_sn || offset != self.offset {
             return Some(Condition::ProtocolServiceCrcError);
         }

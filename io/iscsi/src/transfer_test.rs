@@ -210,7 +210,7 @@ fn no_more_is_asked_for_than_the_cdb_asks() {
     lab.data_out(ttt, 0, 0, &pattern(1536), true);
     assert_eq!(gathered(&lab), pattern(1536));
     assert_eq!(outcome(&lab.one()), (0, 2, (32 << 20) - 1536));
-    // A command that takes no data, or is none, is not asked for any.
+    // A command without Data-Out, or an unknown one, gets no R2T.
     let header = lab.header(EXPECTS_WRITE, 0, 0, 1 << 20);
     lab.send(header, &[]);
     assert_eq!(outcome(&lab.one()), (0, 2, 1 << 20));

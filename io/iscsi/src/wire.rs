@@ -9,9 +9,9 @@ use transport::BudgetShare;
 /// How a PDU uses StatSN.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatSn {
-    /// It is a status: takes the number and advances it.
+    /// The PDU is a status: it takes the number and advances it.
     Next,
-    /// It carries the number that the next status will have.
+    /// The PDU carries the number of the next status.
     Current,
     /// The field is reserved.
     None,
@@ -45,13 +45,13 @@ impl Wire {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowPosition {
     Expected,
-    /// Commands before it have not arrived yet.
+    /// Earlier commands have not arrived yet.
     Ahead,
-    /// Outside the window: it is ignored.
+    /// The command is outside the window and ignored.
     Outside,
 }
 
-/// The command window of a session (4.2.2.1): ExpCmdSN, and how many commands may be outstanding.
+/// The command window of a session (4.2.2.1): ExpCmdSN, and the number of commands that may be outstanding.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     expected: u32,
@@ -82,12 +82,12 @@ impl Window {
         }
     }
 
-    /// The expected command has arrived.
+    /// Advances ExpCmdSN after the expected command has arrived.
     pub(crate) fn advance(&mut self) {
         self.expected = self.expected.wrapping_add(1);
     }
 
-    /// A command occupies a slot of the window until [`Window::close`].
+    /// Occupies a slot of the window for a command, until [`Window::close`].
     pub(crate) fn open(&mut self) {
         assert!(self.outstanding < self.size, "more commands than the window has slots");
         self.outstanding += 1;

@@ -1,5 +1,5 @@
-//! What hostile initiators make the process hold, by its resident memory: connections without sockets, to which
-//! initiators send as much as is taken. Each scenario runs in a process of its own.
+//! Resident memory of the process under hostile initiators: connections without sockets, to which initiators send as
+//! much as is accepted. Each scenario runs in a process of its own.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
@@ -20,10 +20,10 @@ use transport::{Budget, SystemClock};
 const TARGET: &str = "iqn.2026-01.test:target";
 const MIB: u64 = 1 << 20;
 const BUDGET: u64 = 128 * MIB;
-/// What an allocator keeps, and the records of the test.
+/// Allowance for memory that the allocator keeps, and for the test's records.
 const SLACK: u64 = 24 * MIB;
 
-/// Runs a scenario of a test by that name in a child, whose memory nothing else has used before.
+/// Runs a scenario of the test with this name in a child process with unused memory.
 #[track_caller]
 fn alone(test: &str, scenario: impl FnOnce()) {
     const CHILD: &str = "ASHLAR_TEST_SCENARIO";
@@ -63,7 +63,7 @@ impl DeviceServer for Ready {
     }
 }
 
-/// An initiator that reads nothing but R2Ts, if at all.
+/// An initiator that reads only R2Ts, or nothing.
 struct Hostile {
     connection: Connection,
     discovery: bool,
@@ -74,7 +74,7 @@ impl Hostile {
     fn connect(budget: &Arc<Budget>, name: &str) -> Self {
         let target_config = TargetConfig::new(TARGET);
         target_config.set_access([(name.to_owned(), Access::default())].into());
-        // A host has an address of its own, and with it a part of the pool.
+        // Each host has an address of its own, and with it a share of the pool.
         let own = name.bytes().fold(0, u8::wrapping_add);
         let throttle = Arc::new(LoginThrottle::new(Arc::new(SystemClock::default())));
         let connection = Connection::new(ConnectionConfig {
@@ -102,7 +102,7 @@ impl Hostile {
         host
     }
 
-    /// Sends a PDU with fields at offsets; false when the connection takes no more.
+    /// Sends a PDU with fields at offsets; false when the connection accepts no more.
     fn send(&mut self, first: [u8; 2], itt: u32, fields: &[(usize, u32)], data: &[u8]) -> bool {
         let mut bytes = vec![0; 48];
         bytes[..2].copy_from_slice(&first);
@@ -140,7 +140,7 @@ impl Hostile {
         self.connection.proceed();
     }
 
-    /// Everything that is queued for it.
+    /// Bytes queued for the initiator.
     fn read(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.connection.wants_output() {
@@ -157,12 +157,12 @@ impl Hostile {
         let cdb = [(32, 0x8a00_0000), (40, 0), (44, 0)];
         let mut fields = vec![(20, blocks * 512), (24, self.cmd_sn - 1)];
         fields.extend(cdb);
-        // The number of blocks stands at byte 10 of the CDB.
+        // The number of blocks is at byte 10 of the CDB.
         fields.push((42, blocks));
         self.send([0x01, 0xa0 | attribute], self.cmd_sn, &fields, data)
     }
 
-    /// Answers R2Ts, but for the last PDU of each write; the number of bytes sent.
+    /// Sends the data for R2Ts, except the last PDU of each write; returns the number of bytes sent.
     fn answer_most(&mut self, whole: u32) -> u64 {
         let mut sent = 0;
         loop {
@@ -243,7 +243,7 @@ fn writes_after_an_ordered_one_stay_within_the_budget() {
         assert!(host.write(2, 2, &[0; 512]));
         for _ in 0..250 {
             assert!(host.write(1, 2048, &[7; 262_144]));
-            // The rest of each write is sent as it is asked for.
+            // The rest of each write is sent as requested.
             let bytes = host.read();
             for header in bytes.chunks_exact(48).filter(|header| header[0] == 0x31) {
                 let field = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().unwrap());

@@ -205,7 +205,7 @@ impl Wire {
     }
 }
 
-/// Return value of a callback: -1 with `errno` for an error; a would-block error tells s2n-tls to wait.
+/// Return value of a callback: -1 with `errno` for an error; a would-block error makes s2n-tls wait.
 fn returned(result: io::Result<usize>) -> c_int {
     match result.map(c_int::try_from) {
         Ok(Ok(bytes)) => bytes,

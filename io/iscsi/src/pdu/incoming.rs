@@ -1,7 +1,7 @@
-//! From a stream of bytes to PDUs (RFC 7143 11.1 and 11.2): framing, limits and digests.
+//! Receiving half of a connection: splits the byte stream into PDUs, with limits and digests (RFC 7143 11.1 and 11.2).
 //!
-//! A PDU is received in two steps: its header ([`Incoming::head`]), and, once there is room for its data
-//! ([`Incoming::accept`]) or when they are not wanted ([`Incoming::skip`]), the whole of it ([`Incoming::body`]).
+//! A PDU is received in two steps: its header ([`Incoming::head`]); then, once there is room for its data
+//! ([`Incoming::accept`]) or when they are unwanted ([`Incoming::skip`]), the whole PDU ([`Incoming::body`]).
 
 use super::{HEADER_BYTES, Header, opcode, padded};
 use bytes::buf::Limit;
@@ -10,7 +10,7 @@ use transport::ReceiveBuffer;
 
 const DIGEST_BYTES: usize = 4;
 
-/// A PDU as received; its header digest was right.
+/// A received PDU with a correct header digest.
 #[derive(Debug)]
 pub(crate) struct Pdu {
     pub(crate) header: Header,
@@ -20,11 +20,11 @@ pub(crate) struct Pdu {
     pub(crate) data: Bytes,
     /// The data digest was wrong.
     pub(crate) damaged: bool,
-    /// It had data, which was skipped.
+    /// The PDU had data, which was skipped.
     pub(crate) skipped: bool,
 }
 
-/// Why the stream can't be followed any further.
+/// Errors after which the rest of the stream can't be interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FramingError {
     #[error("wrong header digest")]
@@ -35,20 +35,20 @@ pub(crate) enum FramingError {
     Segments(u8),
 }
 
-/// A header that has come whole.
+/// A complete header.
 struct Head {
     header: Header,
     ahs: Bytes,
 }
 
-/// The part of the stream that comes next.
+/// The part of the stream that is received next.
 enum Phase {
     Header,
-    /// A header has come, and waits until its data are accepted or skipped.
+    /// A header has arrived; its data are neither accepted nor skipped yet.
     Held(Head),
     /// The data are being received.
     Body(Head),
-    /// Of the data, this many bytes are still to be thrown away.
+    /// The data are discarded; this many bytes are missing.
     Skipped(Head, usize),
 }
 
@@ -81,12 +81,12 @@ impl Incoming {
         (self.header_digest, self.data_digest) = (header, data);
     }
 
-    /// Sets how many bytes of data a PDU may have from now on.
+    /// Sets the maximum number of bytes of data in the PDUs that follow.
     pub(crate) fn set_max_data(&mut self, bytes: usize) {
         self.max_data = bytes;
     }
 
-    /// Takes a buffer of the size for a session.
+    /// Enlarges the buffer to the size for a session.
     pub(crate) fn enlarge(&mut self) {
         self.buffer.enlarge();
     }
@@ -96,13 +96,13 @@ impl Incoming {
         self.arriving
     }
 
-    /// Where the next bytes from the peer belong; without room only while a header waits to be accepted, or a PDU to
-    /// be taken.
+    /// Buffer space for the next bytes from the peer; empty only while a header waits to be accepted, or a PDU to be
+    /// taken.
     pub(crate) fn space(&mut self) -> Limit<&mut BytesMut> {
         self.buffer.space()
     }
 
-    /// The next header, once it has come whole and while its PDU is neither accepted nor skipped.
+    /// The next header, once it is complete and while its PDU is neither accepted nor skipped.
     pub(crate) fn head(&mut self) -> Result<Option<Header>, FramingError> {
         match &self.phase {
             Phase::Header => {}
@@ -113,7 +113,7 @@ impl Incoming {
         let Some((basic, rest)) = arrived.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let header = Header(*basic);
         let head_bytes = HEADER_BYTES + header.ahs_bytes();
-        // Without a digest a header is as trustworthy before the rest of it has come.
+        // Without a digest, a header can be checked before the rest of the PDU has arrived.
         if !self.header_digest {
             self.check(&header)?;
         }
@@ -132,7 +132,7 @@ impl Incoming {
         Ok(Some(header))
     }
 
-    /// Accepts the PDU whose header has arrived, with `charge` bytes until it is taken.
+    /// Accepts the PDU whose header has arrived. `charge` is its memory in bytes, until the PDU is taken.
     pub(crate) fn accept(&mut self, charge: u64) {
         let phase = std::mem::replace(&mut self.phase, Phase::Header);
         self.phase = match phase {
@@ -144,7 +144,7 @@ impl Incoming {
         };
     }
 
-    /// The data of the PDU whose header has come are thrown away as they arrive.
+    /// Skips the data of the PDU whose header has arrived: they are discarded on arrival.
     pub(crate) fn skip(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Header);
         self.phase = match phase {
@@ -156,7 +156,7 @@ impl Incoming {
         };
     }
 
-    /// The PDU that was accepted or skipped, once it has come whole.
+    /// The accepted or skipped PDU, once it is complete.
     pub(crate) fn body(&mut self) -> Option<Pdu> {
         let phase = std::mem::replace(&mut self.phase, Phase::Header);
         let (phase, pdu) = match phase {
@@ -206,7 +206,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Data, padding and digest together.
+    /// Length of data, padding and digest in bytes.
     fn data_wire_bytes(&self, header: &Header) -> usize {
         match header.data_bytes() {
             0 => 0,

@@ -76,7 +76,7 @@ fn a_flipped_bit_is_found() {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x10;
             let result = receive(&bytes, 1 << 20, true);
-            // With a longer AHS the digest is expected further on, so the header is not complete yet.
+            // With a longer AHS, the digest is expected at a later offset, so the header is not complete yet.
             assert!(at == 4 || matches!(result, Err(FramingError::HeaderDigest)), "{at}");
         }
         for at in [52, 80, bytes.len() - 1] {

@@ -21,12 +21,12 @@ impl Outgoing {
         (self.header_digest, self.data_digest) = (header, data);
     }
 
-    /// Bytes that wait to be sent.
+    /// Number of unsent bytes.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Bytes sent since the beginning.
+    /// Bytes sent since the connection began.
     pub(crate) fn sent(&self) -> u64 {
         self.queue.sent()
     }
@@ -35,7 +35,7 @@ impl Outgoing {
         self.queue.is_empty()
     }
 
-    /// Queues a PDU; its DataSegmentLength is set here.
+    /// Queues a PDU and sets its DataSegmentLength.
     pub(crate) fn push(&mut self, mut header: Header, data: &Data) {
         header.set_data_bytes(data.len());
         self.queue.copy(&header.0);
@@ -59,7 +59,7 @@ impl Outgoing {
         self.queue.slices()
     }
 
-    /// Forgets the first `sent` bytes.
+    /// Removes the first `sent` bytes.
     pub(crate) fn advance(&mut self, sent: usize) {
         self.queue.advance(sent);
     }

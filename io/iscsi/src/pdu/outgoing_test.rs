@@ -1,6 +1,6 @@
 use super::*;
 
-/// Takes everything out, at most `portion` bytes at a time.
+/// Removes all bytes, at most `portion` at a time.
 fn drain(out: &mut Outgoing, portion: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !out.is_empty() {
