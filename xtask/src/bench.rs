@@ -18,6 +18,7 @@ use lab::compare;
 use lab::crossing;
 use lab::figures::{Case, Figure};
 use lab::floor;
+use lab::growth;
 use lab::load::{Content, Measure, Order};
 use lab::management::{self, Finding};
 use lab::stats::{Comparison, Verdict};
@@ -74,6 +75,8 @@ enum What {
     Replication,
     /// Two controllers of an array in a Ceph cluster: what a crossing costs, and what the second one gains
     Cluster,
+    /// What management costs as the array grows: changes, starts and lists beside thousands of volumes
+    Growth,
     /// Record a run of the lab (--from)
     Lab,
     /// Write the table of docs/benchmarks.md from the recorded runs
@@ -108,6 +111,9 @@ pub fn run(args: &Args) -> Result<()> {
         }
         Some(What::Replication) => return replicated(args),
         Some(What::Cluster) => return crossed(args),
+        Some(What::Growth) => {
+            return finish(args, "growth", growth::run(&release_programs()?, &target_dir(), &args.only)?);
+        }
         Some(What::Management | What::Nvme) | None => {}
     }
     let pairs = args.compare.is_some() || matches!(args.what, Some(What::Management));

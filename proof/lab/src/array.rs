@@ -4,11 +4,11 @@ use crate::scratch::free_addresses;
 use crate::target::{Login, Process, Shape, Target, pinned};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The programs of the array.
@@ -70,7 +70,7 @@ pub struct Array {
     login: Option<Login>,
     process: Option<Process>,
     /// How often it was started.
-    starts: Cell<usize>,
+    starts: AtomicUsize,
 }
 
 /// A client of the array's HTTP interface that keeps its connection.
@@ -172,7 +172,7 @@ impl Array {
             iqn: iqn.to_owned(),
             login: None,
             process: None,
-            starts: Cell::new(0),
+            starts: AtomicUsize::new(0),
         })
     }
 
@@ -226,13 +226,13 @@ impl Array {
         if let Some([a, b]) = self.nvme {
             command.args(["--nvme", &format!("{a},{b}")]);
         }
-        self.starts.set(self.starts.get() + 1);
+        self.starts.fetch_add(1, Ordering::Relaxed);
         Process::start(command.stdout(log.try_clone()?).stderr(log))
     }
 
     /// How often it was started.
     pub fn starts(&self) -> usize {
-        self.starts.get()
+        self.starts.load(Ordering::Relaxed)
     }
 
     /// How often it has joined its cluster, by its log.

@@ -235,6 +235,7 @@ fn median(measures: &[Measure]) -> Measure {
         cpu_us: middle(|it| it.cpu_us),
         p50_us: middle(|it| it.p50_us),
         p99_us: middle(|it| it.p99_us),
+        max_us: middle(|it| it.max_us),
     }
 }
 

@@ -91,7 +91,7 @@ mod tests {
         let mut order = Vec::new();
         let pairs = pairs(3, |index| {
             order.push(index);
-            Ok(Measure { count: 1.0, iops: index as f64, cpu_us: 1.0, p50_us: 1.0, p99_us: 1.0 })
+            Ok(Measure { count: 1.0, iops: index as f64, cpu_us: 1.0, p50_us: 1.0, p99_us: 1.0, max_us: 1.0 })
         })?;
         assert_eq!(order, [0, 1, 1, 0, 0, 1]);
         assert!(pairs.iter().all(|(first, second)| (first.iops, second.iops) == (0.0, 1.0)), "{pairs:?}");
@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn less_processor_time_is_more_efficiency() -> Result<()> {
-        let measure = |iops, cpu_us| Measure { count: 1.0, iops, cpu_us, p50_us: 1.0, p99_us: 1.0 };
+        let measure =
+            |iops, cpu_us| Measure { count: 1.0, iops, cpu_us, p50_us: 1.0, p99_us: 1.0, max_us: 1.0 };
         let pairs = vec![(measure(100.0, 5.0), measure(100.0, 10.0)); 10];
         let row = row("load".into(), &pairs)?;
         assert_eq!((row.rate.verdict, row.efficiency.verdict), (Verdict::Same, Verdict::More));

@@ -18,6 +18,7 @@ pub mod foreign;
 pub mod forwarding;
 pub mod front;
 pub mod full;
+pub mod growth;
 pub mod host;
 pub mod ideal;
 mod initiator;

@@ -136,6 +136,8 @@ pub struct Measure {
     pub p50_us: f64,
     /// 99th percentile of the latency in µs.
     pub p99_us: f64,
+    /// Longest wait in µs.
+    pub max_us: f64,
 }
 
 /// The read cache that a daemon has by default, in bytes: with a larger used part most reads miss it.
@@ -249,6 +251,7 @@ fn summary(latencies: &Latencies, time: Duration, used: Duration) -> Measure {
         cpu_us: used.as_secs_f64() * 1e6 / count,
         p50_us: latencies.at(0.5),
         p99_us: latencies.at(0.99),
+        max_us: latencies.at(1.0),
     }
 }
 
@@ -291,12 +294,17 @@ fn payload(content: Content) -> Vec<u8> {
     payload
 }
 
-/// Processor time that a process has used until now, all its threads together.
+/// Processor time that a process has used until now, all its threads together, those that ended too. Exact: what
+/// `/proc/PID/stat` says is in hundredths of a second.
 pub fn processor_time(pid: u32) -> Result<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("the target is gone")?;
-    let fields: Vec<_> = stat.rsplit_once(") ").context("a stat line")?.1.split(' ').collect();
-    let ticks = |at: usize| -> Result<u64> { Ok(fields.get(at).context("a short stat line")?.parse()?) };
-    // SAFETY: asks for a constant of the system.
-    let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) })?;
-    Ok(Duration::from_micros((ticks(11)? + ticks(12)?) * 1_000_000 / per_second))
+    let pid = libc::pid_t::try_from(pid)?;
+    let mut clock = 0;
+    // SAFETY: writes the number of a clock.
+    let error = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
+    ensure!(error == 0, "the target is gone: {}", std::io::Error::from_raw_os_error(error));
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time.
+    let failed = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    ensure!(failed == 0, "the target is gone: {}", std::io::Error::last_os_error());
+    Ok(Duration::new(time.tv_sec.try_into()?, time.tv_nsec.try_into()?))
 }

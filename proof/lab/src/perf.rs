@@ -24,7 +24,7 @@ pub fn run(target: &dyn Target, lun: u16, load: Load, time: Duration) -> Result<
     let cpu_us = used.as_secs_f64() * 1e6 / (iops * time.as_secs_f64());
     // Latencies are not reported: not a number.
     let count = iops * time.as_secs_f64();
-    Ok(Measure { count, iops, cpu_us, p50_us: f64::NAN, p99_us: f64::NAN })
+    Ok(Measure { count, iops, cpu_us, p50_us: f64::NAN, p99_us: f64::NAN, max_us: f64::NAN })
 }
 
 /// The last average that is reported.

@@ -166,7 +166,7 @@ impl Row {
 }
 
 /// The resident memory of the process.
-fn resident_bytes(array: &Array) -> Result<u64> {
+pub(crate) fn resident_bytes(array: &Array) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", array.pid()?))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
