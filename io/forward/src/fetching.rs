@@ -1,4 +1,4 @@
-//! A command of a session, from its start to its end: the answer of the home, and data that this controller reads itself.
+//! A forwarded command of a session: waits for the home's answer, or reads the data that the home has located.
 
 use block::{Data, Recipe, Resolver};
 use scsi::Response;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::oneshot;
 
-/// Progress of a command, of which the front end notifies its task.
+/// Progress of a command; the front end notifies the command's task of it.
 pub enum Progress {
-    /// It has ended; without a response if it was aborted.
+    /// The command has ended; without a response if it was aborted.
     Ended(Option<Response>),
-    /// The home was asked again, for its data.
+    /// The home was asked again for the data.
     AskedAgain(oneshot::Receiver<Progress>),
-    /// Its data are to be read here.
+    /// This controller has to read the data.
     Located(Fetch),
 }
 
@@ -22,11 +22,11 @@ pub enum Progress {
 pub struct Fetch {
     /// The number of the command.
     pub number: u64,
-    /// Their location.
+    /// Location of the data.
     pub recipe: Recipe,
-    /// Reads them.
+    /// Reader of the data.
     pub resolver: Arc<dyn Resolver>,
-    /// The further progress of the command.
+    /// Further progress of the command.
     pub progress: oneshot::Receiver<Progress>,
 }
 
@@ -36,14 +36,14 @@ enum Race {
     Data(Option<Data>),
 }
 
-/// Waits for the end of a command. `fetched` gives the response to one whose data were read, or `None` if it has other progress.
-/// Dropping this drops what is being read.
+/// Waits for the end of a command. `fetched` returns the response of a command whose data were read, or `None` if the
+/// command has made other progress. Dropping the future cancels the read.
 pub async fn follow(
     fetched: impl Fn(u64, Option<Data>) -> Option<Response>,
     mut progress: oneshot::Receiver<Progress>,
 ) -> Option<Response> {
     loop {
-        // The sender goes with the nexus.
+        // The sender is dropped with the nexus.
         let mut news = progress.await.ok()?;
         if let Progress::Located(fetch) = news {
             let (number, recipe) = (fetch.number, fetch.recipe);
@@ -56,7 +56,7 @@ pub async fn follow(
                 Race::Progress(news) => news,
                 Race::Data(data) => match fetched(number, data) {
                     Some(response) => return Some(response),
-                    // The command has ended since, or the home was asked.
+                    // The command has ended since, or the home was asked again.
                     None => next.await.ok()?,
                 },
             };
@@ -64,7 +64,7 @@ pub async fn follow(
         match news {
             Progress::Ended(response) => return response,
             Progress::AskedAgain(next) => progress = next,
-            // Of a command that was asked again nothing is located.
+            // The data of a command that was asked again are never located.
             Progress::Located(_) => return None,
         }
     }

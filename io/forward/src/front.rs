@@ -1,4 +1,5 @@
-//! The front end's half: sends the requests of its hosts to the home, again if the link broke, and says how each ended.
+//! The front end's half of a link: sends requests of hosts to the home, resends them after a link failure, and reports
+//! their results.
 
 mod fetch;
 
@@ -17,14 +18,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub enum Event {
     /// A command has ended; without a response if it was aborted.
     Completed(u64, Option<Response>),
-    /// The home has located the data of a command. They are to be read, and [`Front::fetched`] is to be called,
-    /// unless the command ends before.
+    /// The home has located the data of a command. The driver must read them and call [`Front::fetched`], unless the
+    /// command ends before.
     Located(u64, Recipe),
-    /// The first of these commands continues as the second one: the home was asked for its data.
+    /// The first command continues as the second one: the home was asked for its data.
     AskedAgain(u64, u64),
     /// A task management function has ended.
     Managed(u64, ManagementResponse),
-    /// Configuration that the home has sent.
+    /// Configuration from the home.
     Configured(Bytes),
 }
 
@@ -32,20 +33,20 @@ pub enum Event {
 pub struct Front {
     instance: u64,
     domain: u16,
-    /// The power-on of the target that the last home had; zero if none said so.
+    /// Power-on of the target, as reported by the last home; zero if none reported it.
     power_on: u64,
     link: Option<Link>,
-    /// When the last link broke.
+    /// Time at which the last link broke.
     broken_ns: u64,
     nexuses: BTreeMap<u32, Attachment>,
     next_nexus: u32,
     next_request: u64,
-    /// Requests that have not ended, in the order in which hosts sent them.
+    /// Open requests, in the order in which hosts sent them.
     requests: BTreeMap<u64, Request>,
-    /// Those that may have to be sent.
+    /// Requests that may have to be sent.
     unsent: BTreeSet<u64>,
     sent_bytes: u64,
-    /// This end reads what homes locate.
+    /// Whether this end reads data that homes locate.
     locates: bool,
     fetches: BTreeMap<u64, Fetch>,
     events: VecDeque<Event>,
@@ -56,21 +57,21 @@ struct Link {
     /// The process of the home.
     home: u64,
     pulse: Pulse,
-    /// The newest reading of the home's clock, and of the own one when it came.
+    /// The last reading of the home's clock, and the local time of its arrival.
     home_clock: Option<(u64, u64)>,
 }
 
 struct Attachment {
     attach: Attach,
-    /// The home of this link has it.
+    /// The home of this link has the nexus.
     attached: bool,
-    /// A home may have performed something for it, so that it is not new to its host.
+    /// A home may have performed a request of the nexus, so the host may know it.
     used: bool,
-    /// Whether that home notes commands that took effect, and looks them up.
+    /// Whether the home notes commands that took effect, and looks them up.
     notes: bool,
-    /// The home's process and the incarnation that it gave the nexus; requests that were begun were begun there.
+    /// The home's process, and its incarnation number of the nexus: the place where begun requests were begun.
     identity: Option<(u64, u64)>,
-    /// Its newest command that all before it must precede.
+    /// The newest ordered command; all earlier commands must precede it.
     ordered: Option<u64>,
 }
 
@@ -82,37 +83,37 @@ enum Operation {
 struct Request {
     nexus: u32,
     operation: Operation,
-    /// When it came from its host.
+    /// Time of arrival from the host.
     since_ns: u64,
-    /// It changes nothing.
+    /// The request changes nothing.
     is_repeatable: bool,
-    /// It is a command all whose effect homes note that note commands.
+    /// A home that notes commands notes the whole effect of this one.
     is_noted: bool,
-    /// A home may have begun it.
+    /// A home may have begun the request.
     begun: bool,
-    /// Each home that may have begun it notes commands.
+    /// Every home that may have begun the request notes commands.
     noted: bool,
-    /// It is under way on this link.
+    /// The request was sent on this link.
     sent: bool,
-    /// A home may locate its data, or has: it gives the same answer again.
+    /// A home may locate, or has located, the data: a repetition returns the same answer.
     locates: bool,
 }
 
 /// A command whose data are being read.
 struct Fetch {
     request: Request,
-    /// When the home had located them.
+    /// Time at which the home had located the data.
     since_ns: u64,
 }
 
 impl Request {
-    /// It may have taken effect, or do so yet.
+    /// Whether the request may have taken effect, or may still do so.
     fn has_open_effect(&self) -> bool {
         self.begun && !self.is_repeatable && matches!(self.operation, Operation::Command(_))
     }
 
-    /// How long it waits for a home. The next one can say whether it has taken effect, if every home notes commands that may have
-    /// begun it.
+    /// Time that the request waits for a home. The next home can determine whether it took effect, if every home that
+    /// may have begun it notes commands.
     fn patience_ns(&self) -> u64 {
         if self.has_open_effect() && self.noted { OPEN_HOLD_NS } else { HOLD_NS }
     }
@@ -128,7 +129,7 @@ impl Request {
 }
 
 impl Front {
-    /// A front end without nexuses and link. `instance` is the number of its process, which its hello names.
+    /// A front end without nexuses and link. `instance` is the number of its process, as in its hello.
     pub fn new(domain: u16, instance: u64) -> Self {
         Self {
             instance,
@@ -148,23 +149,23 @@ impl Front {
         }
     }
 
-    /// Whether homes may locate data from now on, instead of sending them.
+    /// Sets whether homes may locate data instead of sending them.
     pub fn locate(&mut self, locates: bool) {
         self.locates = locates;
     }
 
-    /// Takes a connection whose other end, the home, said `hello`, instead of an earlier one.
+    /// Takes a new connection to the home, which sent `hello`; it replaces an earlier one.
     pub fn connect(&mut self, channel: Channel, hello: &Hello, now: u64) {
         self.disconnect(now);
         let home = hello.joined;
         self.link = Some(Link { channel, home, pulse: Pulse::new(now), home_clock: None });
         let nexuses: Vec<u32> = self.nexuses.keys().copied().collect();
         nexuses.into_iter().for_each(|nexus| self.send_attach(nexus));
-        // It says as well that all nexuses are named.
+        // The pulse also means that all nexuses are named.
         self.send(0, &Message::Pulse { clock_ns: now, power_on: self.power_on });
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     pub fn disconnect(&mut self, now: u64) {
         if self.link.take().is_some() {
             self.broken_ns = now;
@@ -177,7 +178,7 @@ impl Front {
         }
     }
 
-    /// The power-on of the target that its last home had; `None` if that did not say so.
+    /// Power-on of the target, as reported by the last home; `None` if it did not report one.
     pub fn power_on(&self) -> Option<u64> {
         (self.power_on != 0).then_some(self.power_on)
     }
@@ -208,7 +209,7 @@ impl Front {
         self.send(u64::from(nexus), &message);
     }
 
-    /// Ends a nexus. No event comes of its requests.
+    /// Ends a nexus. Its requests cause no more events.
     pub fn detach(&mut self, nexus: u32) {
         if self.nexuses.remove(&nexus).is_some() {
             self.send(0, &Message::Detach { nexus });
@@ -223,7 +224,7 @@ impl Front {
         self.detach_fetches(nexus);
     }
 
-    /// Takes a command that came from its host now. Its end is an event with the number that this returns.
+    /// Accepts a command from its host at time `now`. Returns its number, which the event of its end contains.
     pub fn execute(&mut self, nexus: u32, command: scsi::Command, now: u64) -> u64 {
         if command.data_out.len() > MAX_DATA_BYTES {
             let number = self.number();
@@ -233,7 +234,7 @@ impl Front {
         self.begin(nexus, Operation::Command(Box::new(command)), now)
     }
 
-    /// Takes a task management function that came from its host now.
+    /// Accepts a task management function from its host at time `now`.
     pub fn manage(&mut self, nexus: u32, lun: Lun, function: ManagementFunction, now: u64) -> u64 {
         self.begin(nexus, Operation::Manage(lun, function), now)
     }
@@ -267,10 +268,10 @@ impl Front {
         self.link.as_mut().map(|link| link.channel.take_output()).unwrap_or_default()
     }
 
-    /// Takes bytes of the connection.
+    /// Processes bytes of the connection.
     ///
     /// # Errors
-    /// Why the connection is to be closed, with [`Front::disconnect`].
+    /// The cause, after which the connection has to be closed, with [`Front::disconnect`].
     pub fn receive(&mut self, bytes: Bytes, now: u64) -> Result<()> {
         let Some(link) = &mut self.link else { return Ok(()) };
         link.pulse.note(now);
@@ -288,7 +289,7 @@ impl Front {
         Ok(())
     }
 
-    /// Lets the time pass: sends signs of life, and gives up requests that no home has taken for too long.
+    /// Advances the time: sends signs of life, and ends requests that no home has accepted for too long.
     ///
     /// # Errors
     /// [`crate::Error::Silent`]: the connection is to be closed.
@@ -299,8 +300,8 @@ impl Front {
         link.pulse.beat(&mut link.channel, (self.domain, self.power_on), now)
     }
 
-    /// Ends requests that no home has taken for too long. One that a home may have begun ends only after that home has aborted
-    /// it: nothing takes effect after its end.
+    /// Ends requests that no home has accepted for too long. A request that a home may have begun ends only after that
+    /// home has aborted it: it has no effect after its end.
     fn give_up(&mut self, now: u64) {
         let was_aborted = self.link.is_none() && self.broken_ns + ABORTED_NS <= now;
         let is_old = |number: &&u64| {
@@ -315,7 +316,8 @@ impl Front {
         }
     }
 
-    /// Ends a request without an answer of the home. If none has begun it, it did not take effect, which BUSY says.
+    /// Ends a request without an answer of the home. If no home has begun it, it did not take effect, which BUSY
+    /// reports.
     fn end(&mut self, number: u64) {
         let Some(request) = self.remove(number) else { return };
         let event = match request.operation {
@@ -381,7 +383,7 @@ impl Front {
 
     fn ended(&mut self, number: u64, response: Option<Response>) -> Result<()> {
         match self.sent(number) {
-            // It was given up.
+            // The request has already ended.
             None => {}
             Some(Operation::Command(_)) => {
                 self.remove(number);
@@ -412,10 +414,10 @@ impl Front {
         Ok(())
     }
 
-    /// The nexus is a new one: of the former one nothing takes effect any more. Requests that change nothing, and
-    /// task management, are sent again. So are commands whose effect the home can look up: what a former home noted,
-    /// in the store; what it changed in its memory alone has ended with its process. Whether others took effect is
-    /// not known, and they end.
+    /// Handles a new nexus: requests of the former nexus no longer take effect. Requests that change nothing, and task
+    /// management, are sent again. So are commands whose effect the home can look up: effects noted by a former home
+    /// are in the store; effects in its memory alone have ended with its process. The fate of other commands is
+    /// unknown, and they end.
     fn end_lost_requests(&mut self, nexus: u32, same_home: bool) {
         let looks_up = self.nexuses.get(&nexus).is_some_and(|attachment| attachment.notes);
         let mut open = Vec::new();
@@ -429,7 +431,7 @@ impl Front {
         open.into_iter().for_each(|number| self.end(number));
     }
 
-    /// Sends what may be sent, in the order in which it came.
+    /// Sends the requests that may be sent, in order of arrival.
     fn send_requests(&mut self) {
         let Some((clock, at)) = self.link.as_ref().and_then(|link| link.home_clock) else { return };
         let Some(lowest) = self.requests.keys().next().copied() else { return };
@@ -448,8 +450,8 @@ impl Front {
             (request.sent, request.begun) = (true, true);
             request.noted &= nexus.notes;
             nexus.used = true;
-            // Not more than the home's clock showed when the command came, if both run equally fast within 10 %. What changes
-            // nothing is never too late.
+            // The result is never later than the home's clock at the arrival of the command, if both clocks agree
+            // within 10 %. A command that changes nothing is never too late.
             let age = if request.is_repeatable { 0 } else { at.saturating_sub(request.since_ns) };
             let read_ns = clock.saturating_sub(age.saturating_mul(5) / 4);
             let sequence = Sequence { front: self.instance, number, lowest };

@@ -1,4 +1,4 @@
-//! The front end as the sessions of hosts see it: a device server for each nexus, whose commands the home performs.
+//! The front end for sessions of hosts: a device server for each nexus, which forwards its commands to the home.
 
 use crate::fetching::{Fetch, Progress, follow};
 use crate::front::{Event, Front};
@@ -19,11 +19,11 @@ use tokio::sync::{Notify, oneshot, watch};
 /// Nanoseconds of a clock that counts while the machine sleeps.
 type Now = dyn Fn() -> u64 + Send + Sync;
 
-/// One front end: its sessions on one side, the driver of its link on the other.
+/// A front end: device servers for sessions on one side, the driver of its link on the other.
 pub struct FrontEnd {
     now: Box<Now>,
     state: Mutex<State>,
-    /// There may be output.
+    /// Notified when there may be output.
     asked: Notify,
     configuration: watch::Sender<Option<Bytes>>,
     /// Whether there is a connection to the home.
@@ -38,7 +38,7 @@ struct State {
     functions: BTreeMap<u64, oneshot::Sender<ManagementResponse>>,
     /// Ends the session of each nexus.
     nexuses: BTreeMap<u32, Arc<dyn Fn() + Send + Sync>>,
-    /// When this process was last seen to run.
+    /// Last time at which this process is known to have run.
     awake: u64,
 }
 
@@ -59,8 +59,8 @@ impl Notice {
 }
 
 impl FrontEnd {
-    /// A front end without a link. `instance` is the number of its process, which its hello names; `now` is a clock that counts
-    /// while the machine sleeps.
+    /// A front end without a link. `instance` is the number of its process, as in its hello; `now` is a clock that
+    /// counts while the machine sleeps.
     pub fn new(domain: u16, instance: u64, now: impl Fn() -> u64 + Send + Sync + 'static) -> Arc<Self> {
         let state = State {
             front: Front::new(domain, instance),
@@ -80,7 +80,7 @@ impl FrontEnd {
         })
     }
 
-    /// The newest configuration that homes have sent; `None` before the first.
+    /// The newest configuration from a home; `None` before the first.
     pub fn configuration(&self) -> watch::Receiver<Option<Bytes>> {
         self.configuration.subscribe()
     }
@@ -90,19 +90,19 @@ impl FrontEnd {
         self.connected.subscribe()
     }
 
-    /// From now on homes may locate data, which this reads; `None` if they may not.
+    /// Sets the reader of located data; `None` if homes may not locate data.
     pub fn resolve_with(&self, resolver: Option<Arc<dyn Resolver>>) {
         let (mut state, _) = self.lock();
         state.front.locate(resolver.is_some());
         state.resolver = resolver;
     }
 
-    /// The power-on of the target that its last home had; `None` if that did not say so.
+    /// Power-on of the target, as reported by the last home; `None` if it did not report one.
     pub fn power_on(&self) -> Option<u64> {
         self.state.lock().front.power_on()
     }
 
-    /// The state, and the time. After a pause of the process its nexuses are lost before anything else happens.
+    /// Locks the state and reads the time. After a pause of the process, its nexuses are lost first.
     fn lock(&self) -> (MutexGuard<'_, State>, u64) {
         let mut state = self.state.lock();
         let now = (self.now)();
@@ -118,7 +118,8 @@ impl FrontEnd {
         (state, now)
     }
 
-    /// Begins a nexus. `lost` is called when it is lost, after a pause of this process, and by any thread: the session is to end.
+    /// Begins a nexus. `lost` is called, by any thread, when it is lost after a pause of this process: it must end the
+    /// session.
     pub fn attach(
         self: &Arc<Self>,
         port: u16,
@@ -134,7 +135,7 @@ impl FrontEnd {
         Device { front_end: self.clone(), nexus }
     }
 
-    /// Takes a connection whose other end, the home, said `hello`, instead of an earlier one.
+    /// Takes a new connection to the home, which sent `hello`; it replaces an earlier one.
     pub fn connect(&self, channel: Channel, hello: &Hello) {
         let (mut state, now) = self.lock();
         state.front.connect(channel, hello, now);
@@ -142,7 +143,7 @@ impl FrontEnd {
         _ = self.connected.send_replace(true);
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     pub fn disconnect(&self) {
         let (mut state, now) = self.lock();
         state.front.disconnect(now);
@@ -150,10 +151,10 @@ impl FrontEnd {
         _ = self.connected.send_replace(false);
     }
 
-    /// Takes bytes of the connection.
+    /// Processes bytes of the connection.
     ///
     /// # Errors
-    /// Why the connection is to be closed, with [`FrontEnd::disconnect`].
+    /// The cause, after which the connection has to be closed, with [`FrontEnd::disconnect`].
     pub fn receive(&self, bytes: Bytes) -> Result<()> {
         let (mut state, now) = self.lock();
         let received = state.front.receive(bytes, now);
@@ -161,14 +162,14 @@ impl FrontEnd {
         received
     }
 
-    /// Lets the time pass. It has to be called several times a second, with a connection or without.
+    /// Advances the time. Must be called several times a second, with or without a connection.
     ///
     /// # Errors
     /// [`crate::Error::Silent`]: the connection is to be closed.
     pub fn tick(&self) -> Result<()> {
         let (mut state, now) = self.lock();
         let ticked = state.front.tick(now);
-        // Those of sessions that have ended.
+        // Commands of sessions that have ended.
         let State { commands, front, .. } = &mut *state;
         for (number, _) in commands.extract_if(.., |_, waiting| waiting.is_closed()) {
             front.drop_fetch(number);
@@ -183,12 +184,13 @@ impl FrontEnd {
         self.lock().0.front.take_output()
     }
 
-    /// Waits until a session has asked for something.
+    /// Waits until a session has sent a request.
     pub async fn asked(&self) {
         self.asked.notified().await;
     }
 
-    /// The data of a command were read, or can't be. Returns its response; `None` if there is other progress, or was.
+    /// Takes the data of a command, or `None` if they can't be read. Returns its response; `None` if there was other
+    /// progress.
     fn fetched(&self, number: u64, data: Option<Data>) -> Option<Response> {
         let (mut state, _) = self.lock();
         if let Some(response) = state.front.fetched(number, data) {
@@ -200,7 +202,7 @@ impl FrontEnd {
         None
     }
 
-    /// Passes on what has happened. Who is woken by that needs the state at once: all are notified after it was unlocked.
+    /// Passes on events. The woken tasks need the state at once, so they are notified after it was unlocked.
     fn act(&self, mut state: MutexGuard<'_, State>) {
         let mut events: VecDeque<Event> = state.front.events().into();
         let mut notices = Vec::with_capacity(events.len());
@@ -216,7 +218,7 @@ impl FrontEnd {
                 }
                 Event::Located(number, recipe) => {
                     let Some(resolver) = state.resolver.clone() else {
-                        // It was asked for before.
+                        // The home was asked for the data before.
                         state.front.fetched(number, None);
                         events.extend(state.front.events());
                         continue;
@@ -251,14 +253,14 @@ impl State {
     }
 }
 
-/// A nexus of a front end. Dropping it is the loss of the nexus.
+/// A nexus of a front end. Dropping it ends the nexus.
 pub struct Device {
     front_end: Arc<FrontEnd>,
     nexus: u32,
 }
 
 impl DeviceServer for Device {
-    /// The unit is at the home, so the bound is that of any.
+    /// The unit is at the home, so the largest bound applies.
     fn transfer_bound(&self, _: Lun, cdb: &Bytes) -> TransferBound {
         TransferBound::of_any_unit(cdb)
     }
@@ -266,7 +268,7 @@ impl DeviceServer for Device {
     fn execute(&mut self, command: Command) -> Execution {
         let (mut state, now) = self.front_end.lock();
         if !state.nexuses.contains_key(&self.nexus) {
-            // Its session is ending.
+            // The session is ending.
             return Execution::Done(wire::busy());
         }
         let (sender, ended) = oneshot::channel();
@@ -275,7 +277,8 @@ impl DeviceServer for Device {
         drop(state);
         let front_end = self.front_end.clone();
         Execution::Task(Box::pin(async move {
-            // Commands that a session takes together have all begun before the first of them is polled: they are sent together.
+            // Commands that a session receives together all begin before the first of them is polled, so they are sent
+            // together.
             front_end.asked.notify_one();
             follow(|number, data| front_end.fetched(number, data), ended).await
         }))

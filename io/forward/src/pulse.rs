@@ -6,9 +6,9 @@ use peer::message::Message;
 
 /// State of the keep-alive of one end of a link.
 pub struct Pulse {
-    /// When bytes came last.
+    /// Time of the last received bytes.
     heard_ns: u64,
-    /// When the next pulse is due.
+    /// Time of the next pulse.
     next_ns: u64,
 }
 
@@ -18,15 +18,15 @@ impl Pulse {
         Self { heard_ns: now, next_ns: now + PULSE_NS }
     }
 
-    /// Bytes came.
+    /// Notes received bytes.
     pub fn note(&mut self, now: u64) {
         self.heard_ns = now;
     }
 
-    /// Sends a pulse when it is due, with the power-on that this end knows.
+    /// Sends a pulse when it is due, with the power-on known to this end.
     ///
     /// # Errors
-    /// [`Error::Silent`]: nothing has come for too long.
+    /// [`Error::Silent`]: no bytes arrived in time.
     pub fn beat(&mut self, channel: &mut Channel, (domain, power_on): (u16, u64), now: u64) -> Result<()> {
         if self.next_ns <= now {
             self.next_ns = now + PULSE_NS;

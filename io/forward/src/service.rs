@@ -1,4 +1,4 @@
-//! The home's half: performs the requests of one front end, each once.
+//! The home's half of a link: performs each request of one front end once.
 
 use crate::pulse::Pulse;
 use crate::wire;
@@ -16,48 +16,48 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use transport::Tasks;
 
-/// The service of the home for one front end. Dropping it is the loss of all its nexuses: its process has ended, or
-/// the cluster has expelled it.
+/// The home's service for one front end. Dropping it ends all nexuses of the front end, whose process has ended or
+/// which the cluster has expelled.
 pub struct Service {
     target: Arc<Target>,
-    /// Ledger of the store of the target's disks, if it notes commands.
+    /// Ledger of the store of the target's disks, if the store notes commands.
     ledger: Option<Arc<dyn Ledger>>,
     domain: u16,
     /// The instance of the front end.
     front: u64,
-    /// The configuration as the front end gets it.
+    /// Configuration for the front end.
     configuration: Bytes,
     link: Option<Link>,
-    /// When the link broke; `None` while the front end has a link on which it has named its nexuses.
+    /// Time at which the link broke; `None` while the front end has a link on which it has named its nexuses.
     broken_ns: Option<u64>,
     nexuses: BTreeMap<u32, Attached>,
     tasks: Tasks<Running, Option<Response>>,
-    /// Unit state that task management functions have changed and that is being saved, by the number of their request.
+    /// Unit state changed by task management that is being saved, by request number.
     saves: Tasks<u64, ManagementResponse>,
     /// Requests from this number on are remembered.
     lowest: u64,
-    /// Of the next nexus: no other one of this home has it.
+    /// Incarnation of the next nexus, unique at this home.
     next_incarnation: u64,
-    /// The highest number of a nexus that this process has had.
+    /// The highest nexus number that this process has had.
     highest_nexus: Option<u32>,
     /// The front end has named all its nexuses once.
     has_named_nexuses: bool,
     requests: BTreeMap<u64, Request>,
-    /// Bytes of the answers in there.
+    /// Bytes of the remembered answers.
     answer_bytes: u64,
 }
 
 struct Link {
     channel: Channel,
     pulse: Pulse,
-    /// The front end has attached all its nexuses.
+    /// The front end has attached all its nexuses on this link.
     named_nexuses: bool,
 }
 
 struct Attached {
     nexus: Nexus,
     incarnation: u64,
-    /// The front end has named it since the link was made.
+    /// The front end has named the nexus on this link.
     claimed: bool,
 }
 
@@ -69,7 +69,7 @@ struct Running {
     tag: u64,
 }
 
-/// State of a request that was begun.
+/// State of a begun request.
 enum Request {
     Running,
     Answered(Message),
@@ -83,7 +83,7 @@ fn bytes_of(message: &Message) -> u64 {
     }
 }
 
-/// Memory that a piece of a recipe takes.
+/// Memory of a piece of a recipe.
 fn bytes_of_piece(piece: &Piece) -> u64 {
     let own = size_of::<Piece>() as u64;
     match piece {
@@ -93,8 +93,8 @@ fn bytes_of_piece(piece: &Piece) -> u64 {
 }
 
 impl Service {
-    /// Of a front end that is not connected yet. `ledger` is that of all disks of the target, if there is one. `front` is the
-    /// front end's instance, which its hello names; `id` is a number that no other service of this process has had.
+    /// A service without a connection. `ledger` is that of all disks of the target, if there is one. `front` is the
+    /// front end's instance, as in its hello; `id` is unique among the services of this process.
     pub fn new(
         (target, ledger): (Arc<Target>, Option<Arc<dyn Ledger>>),
         domain: u16,
@@ -121,10 +121,10 @@ impl Service {
         }
     }
 
-    /// Takes a connection whose other end said `hello`, instead of an earlier one.
+    /// Takes a new connection, whose other end sent `hello`; it replaces an earlier one.
     ///
     /// # Panics
-    /// If the hello is of another front end, which would get the answers of this one.
+    /// If the hello is from another front end, which would get this one's answers.
     pub fn connect(&mut self, mut channel: Channel, hello: &Hello, now: u64) {
         assert_eq!(hello.joined, self.front, "each front end has a service of its own");
         self.nexuses.values_mut().for_each(|attached| attached.claimed = false);
@@ -133,10 +133,10 @@ impl Service {
         self.link = Some(Link { channel, pulse: Pulse::new(now), named_nexuses: false });
     }
 
-    /// Sets the configuration that the front end gets from now on.
+    /// Sets the configuration for the front end.
     ///
     /// # Panics
-    /// If it is longer than a frame may be.
+    /// If it exceeds the maximum frame length.
     pub fn configure(&mut self, configuration: Bytes) {
         if self.configuration != configuration {
             self.send(0, &Message::Configuration(configuration.clone()));
@@ -144,17 +144,17 @@ impl Service {
         }
     }
 
-    /// The connection has ended.
+    /// Handles the end of the connection.
     pub fn disconnect(&mut self, now: u64) {
         if self.link.take().is_some() {
             self.broken_ns.get_or_insert(now);
         }
     }
 
-    /// Takes bytes of the connection.
+    /// Processes bytes of the connection.
     ///
     /// # Errors
-    /// Why the connection is to be closed, with [`Service::disconnect`].
+    /// The cause, after which the connection has to be closed, with [`Service::disconnect`].
     pub fn receive(&mut self, bytes: Bytes, now: u64) -> Result<()> {
         let Some(link) = &mut self.link else { return Ok(()) };
         link.pulse.note(now);
@@ -174,12 +174,12 @@ impl Service {
         self.link.as_mut().map(|link| link.channel.take_output()).unwrap_or_default()
     }
 
-    /// True if the front end has named all its nexuses: it resumes no other one.
+    /// True if the front end has named all its nexuses: it resumes no further one.
     pub fn has_named_nexuses(&self) -> bool {
         self.has_named_nexuses
     }
 
-    /// The power-on that pulses carry.
+    /// The power-on in pulses.
     fn power_on(&self) -> u64 {
         match self.target.power() {
             Power::EndsWithProcess => 0,
@@ -188,19 +188,19 @@ impl Service {
         }
     }
 
-    /// The front end has had a home in this power-on, if it is not zero.
+    /// Notes that the front end has had a home in this power-on, if it is not zero.
     fn claim(&self, power_on: u64) {
         if power_on != 0 && matches!(self.target.power(), Power::Unknown { .. }) {
             self.target.resolve_power(Some(power_on));
         }
     }
 
-    /// True if nothing is kept for the front end: it may be dropped.
+    /// True if the service has no state for the front end and may be dropped.
     pub fn is_idle(&self) -> bool {
         self.link.is_none() && self.nexuses.is_empty()
     }
 
-    /// Lets the time pass: sends signs of life, and ends what belongs to a link that broke long ago.
+    /// Advances the time: sends signs of life, and ends state of a link that broke long ago.
     ///
     /// # Errors
     /// [`crate::Error::Silent`]: the connection is to be closed.
@@ -213,7 +213,7 @@ impl Service {
         link.pulse.beat(&mut link.channel, state, now)
     }
 
-    /// Aborts everything. Whether aborted commands took effect is not known afterwards, so no answer is kept either.
+    /// Aborts everything. The fate of aborted commands is unknown afterwards, so no answer is kept either.
     fn forget(&mut self) {
         self.tasks.remove_where(|_| true);
         self.saves.remove_where(|_| true);
@@ -223,7 +223,7 @@ impl Service {
         self.broken_ns = None;
     }
 
-    /// Sends the answers of tasks that have ended. Pending if none has.
+    /// Sends the answers of ended tasks; pending if there are none.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let (ended, saved) = (self.tasks.poll(context), self.saves.poll(context));
         if let (Poll::Pending, Poll::Pending) = (&ended, &saved) {
@@ -262,8 +262,8 @@ impl Service {
         Ok(())
     }
 
-    /// The front end has named all its nexuses: it has ended the others while the link was broken. That it says so shows that it
-    /// has this link as well; before, it may count the time since the last one broke.
+    /// Ends the nexuses that the front end has not named: it ended them while the link was broken. Naming all nexuses
+    /// also shows that the front end has this link; before, it may count the time since the last break.
     fn end_unnamed_nexuses(&mut self) {
         let Some(link) = &mut self.link else { return };
         if std::mem::replace(&mut link.named_nexuses, true) {
@@ -301,7 +301,7 @@ impl Service {
         Ok(())
     }
 
-    /// How a nexus begins that this process does not have. Front ends number nexuses, and name them in that order.
+    /// Start of a nexus that is new to this process. Front ends number nexuses, and name them in that order.
     fn begin(&self, attach: &Attach) -> Begin {
         let is_same_power_on = self.target.power().number() == Some(attach.power_on);
         match attach.resume {
@@ -316,20 +316,20 @@ impl Service {
         self.send(number, &Message::Attached { incarnation, notes });
     }
 
-    /// Ends a nexus, and its tasks first, which have no waiter any more.
+    /// Ends a nexus, after its tasks, which have no waiter any more.
     fn detach(&mut self, nexus: u32) {
         self.abort(|running| running.nexus == nexus);
         self.nexuses.remove(&nexus);
     }
 
-    /// Drops tasks. They have taken effect as a whole, or never will.
+    /// Drops tasks. Each one has taken effect completely, or never will.
     fn abort(&mut self, choose: impl Fn(&Running) -> bool) {
         for running in self.tasks.remove_where(choose) {
             self.answer(running.number, Message::Ended);
         }
     }
 
-    /// Looks a request up among those of this process; true if it is new to it.
+    /// Looks up a request of this process; true if it is new.
     fn is_new(&mut self, number: u64, sequence: Sequence) -> Result<bool> {
         let Sequence { front, lowest, .. } = sequence;
         if front != self.front || sequence.number != number {
@@ -364,8 +364,8 @@ impl Service {
         Ok(true)
     }
 
-    /// Answers a command that is new to this process, and has taken effect before; true if it has not. It is looked up even if it
-    /// is too old to be performed.
+    /// Answers a command that is new to this process, but has already taken effect; returns true if it has not.
+    /// Commands that are too old to be performed are looked up, too.
     fn is_undone(&mut self, number: u64, sequence: Sequence, nexus: u32, command: &scsi::Command) -> bool {
         let Some(ledger) = self.ledger.clone() else { return true };
         match ledger.look_up(sequence) {
@@ -374,7 +374,7 @@ impl Service {
                 let Some(attached) = self.nexuses.get(&nexus) else { return true };
                 let (response, settled) = (attached.nexus.done(command), ledger.settled());
                 let task = Box::pin(async move {
-                    // Where it is not durable, whether it took effect is open again.
+                    // If the effect is not durable, the fate of the command is open again.
                     let response = settled.await.map_or_else(|_| Response::cleared_by_server(), |_| response);
                     Some(response)
                 });
@@ -382,7 +382,7 @@ impl Service {
                 self.requests.insert(number, Request::Running);
                 self.tasks.insert(number as u32, running, 0, task);
             }
-            // Its end may never have come, or may have been an error.
+            // Its end may never have arrived, or may have been an error.
             Known::Part => {
                 self.answer(number, wire::answer(Response::cleared_by_server()));
             }
@@ -398,7 +398,7 @@ impl Service {
         if !self.is_new(number, sequence)? {
             return Ok(());
         }
-        // Zero: older than the home's clock can say.
+        // Zero: older than the home's clock can express.
         let is_stale = command.read_ns == 0 || command.read_ns.saturating_add(MAX_AGE_NS) < now;
         let charge = (command.data.len() as u64).saturating_add(command.data_in_limit.min(1 << 20));
         let (lun, locates) = (Lun(command.lun.to_be_bytes()), command.locates);
@@ -415,7 +415,7 @@ impl Service {
         if !command.is_repeatable() && !self.is_undone(number, sequence, nexus, &command) {
             return Ok(());
         }
-        // It is not begun, now or later.
+        // The command is begun neither now nor later.
         if is_stale {
             self.send(number, &Message::Refused);
             return Ok(());
@@ -434,7 +434,7 @@ impl Service {
             Execution::Done(response) => {
                 self.answer(number, wire::answer(response));
             }
-            // Numbers of a window differ in their lower halves.
+            // Request numbers in a window differ in their lower halves.
             Execution::Task(task) => self.tasks.insert(number as u32, running, charge, task),
         }
         Ok(())
@@ -451,7 +451,7 @@ impl Service {
             Some(attached) => attached.nexus.manage(lun, function),
             None => ManagementResponse::Rejected,
         };
-        // Once the response is sent, no aborted task sends one.
+        // After the response is sent, no aborted task sends one.
         if response == ManagementResponse::Complete {
             self.abort(|running| {
                 running.nexus == nexus
@@ -465,7 +465,7 @@ impl Service {
         let saved = self.nexuses.get(&nexus).and_then(|attached| attached.nexus.saved(lun, function));
         match saved.filter(|_| response == ManagementResponse::Complete) {
             None => self.answer(number, Message::Managed { response: wire::management_code(response) }),
-            // Another home would have in force what was reset.
+            // Another home would still apply the state that was reset.
             Some(saved) => {
                 let saved = async move { if saved.await { response } else { ManagementResponse::Rejected } };
                 self.saves.insert(number as u32, number, 0, Box::pin(saved));
@@ -474,7 +474,7 @@ impl Service {
         Ok(())
     }
 
-    /// Answers a request, and remembers the answer until the front end has it.
+    /// Answers a request, and remembers the answer until the front end confirms it.
     fn answer(&mut self, number: u64, message: Message) {
         self.send(number, &message);
         if number >= self.lowest {

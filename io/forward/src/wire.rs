@@ -86,7 +86,7 @@ pub fn management(code: u8) -> Result<ManagementResponse> {
     value(&RESPONSES, code, "an unknown response to task management")
 }
 
-/// The answer to a command.
+/// The answer message of a command.
 pub fn answer(response: Response) -> Message {
     match response {
         Response { status: Status::Good, located: Some(recipe), .. } => Message::Located(recipe),
@@ -95,7 +95,7 @@ pub fn answer(response: Response) -> Message {
 }
 
 fn response_message(mut response: Response) -> message::Response {
-    // Commands with more are refused by their transfer length.
+    // Commands with more data are refused by their transfer length.
     response.data_in.truncate(MAX_DATA_BYTES);
     message::Response {
         status: response.status as u8,

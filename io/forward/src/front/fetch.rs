@@ -1,17 +1,17 @@
-//! Commands whose data the home has located: they have ended at the home, and this end reads their data itself.
+//! Commands whose data the home has located: they have ended at the home, and the front end reads their data.
 //!
-//! If it can't, it asks the home again, for the data: with a fresh number, so that the command is performed again, now. Task
-//! management that was sent in between would not find it there, and an ordered command of the host would have gone ahead of
-//! it: then the command ends with BUSY, and the host repeats it.
+//! If the front end can't read the data, it asks the home for them with a new number, so the command is performed
+//! again. Task management that was sent in between would not find the command there, and an ordered command of the host
+//! would have overtaken it. In these cases the command ends with BUSY, and the host repeats it.
 
 use super::{Event, Fetch, Front, Operation, Request};
 use crate::{MAX_DATA_BYTES, MAX_FETCH_NS, Result, malformed, wire};
 use block::{Data, Recipe};
 use scsi::{Lun, ManagementFunction, Response, Status, TaskAttribute};
 
-/// Whether a task management function that came by a nexus reaches a command that did, too.
+/// Whether a task management function reaches a command of the same nexus.
 fn reaches(function: ManagementFunction, lun: Lun, command: &scsi::Command) -> bool {
-    // A number has several addresses.
+    // A logical unit number has several encodings.
     let is_same_unit = command.lun.number() == lun.number();
     match function {
         ManagementFunction::TargetReset => true,
@@ -28,10 +28,10 @@ impl Front {
         self.fetches.len()
     }
 
-    /// The home has located the data of a command.
+    /// Handles the location of a command's data.
     pub(super) fn located(&mut self, number: u64, recipe: Recipe, now: u64) -> Result<()> {
         let fits = match self.requests.get(&number).filter(|request| request.sent) {
-            // It was given up.
+            // The command has already ended.
             None => return Ok(()),
             Some(Request { operation: Operation::Command(command), locates: true, .. }) => {
                 recipe.len() <= command.data_in_limit.min(MAX_DATA_BYTES as u64)
@@ -48,8 +48,8 @@ impl Front {
         Ok(())
     }
 
-    /// The data of a command were read, or can't be (`None`): the home is asked for them, which is an event. Returns
-    /// the response, unless the command has ended since.
+    /// Takes the data of a command, or `None` if they can't be read: the home is then asked for them, which is an
+    /// event. Returns the response, unless the command has ended since.
     pub fn fetched(&mut self, number: u64, data: Option<Data>) -> Option<Response> {
         let Some(data_in) = data else {
             self.ask_again(number);
@@ -59,7 +59,7 @@ impl Front {
         Some(Response { data_in, ..Response::with_status(Status::Good) })
     }
 
-    /// The waiter for the data of a command is gone.
+    /// Handles the end of the waiter for a command's data.
     pub fn drop_fetch(&mut self, number: u64) {
         self.fetches.remove(&number);
     }
@@ -86,14 +86,14 @@ impl Front {
         self.send_requests();
     }
 
-    /// Gives up reading what takes too long.
+    /// Ends reads that take too long.
     pub(super) fn end_slow_fetches(&mut self, now: u64) {
         let is_slow = |fetch: &Fetch| fetch.since_ns + MAX_FETCH_NS <= now;
         let slow = self.fetches.iter().filter(|(_, fetch)| is_slow(fetch)).map(|(number, _)| *number);
         slow.collect::<Vec<_>>().into_iter().for_each(|number| self.ask_again(number));
     }
 
-    /// A task management function with this number has ended: no command that it reaches gets a response after that.
+    /// Handles the end of a task management function: the commands that it reaches get no response afterwards.
     pub(super) fn end_aborted_fetches(&mut self, number: u64) {
         let Some(Request { nexus, operation: Operation::Manage(lun, function), .. }) =
             self.requests.get(&number)
@@ -112,12 +112,12 @@ impl Front {
         }
     }
 
-    /// Drops what is being read for a nexus that has ended.
+    /// Cancels the reads of a nexus that has ended.
     pub(super) fn detach_fetches(&mut self, nexus: u32) {
         self.fetches.retain(|_, fetch| fetch.request.nexus != nexus);
     }
 
-    /// Notes a command of a host for those that come after it.
+    /// Records a command of a host for the ordering of later ones.
     pub(super) fn note_order(&mut self, nexus: u32, number: u64, operation: &Operation) {
         if let Operation::Command(command) = operation
             && command.attribute == TaskAttribute::Ordered

@@ -1,11 +1,11 @@
-//! Reads whose data the home locates: the front end reads them, or asks the home again.
+//! Reads whose data the home locates: the front end reads the data, or asks the home again.
 
 use crate::rig::{BLOCK, FUNCTIONS, Home, MS, Side, long, read, write};
 use crate::{HOSTS, connected, status};
 use forward::{HOLD_NS, MAX_FETCH_NS};
 use scsi::{ManagementFunction, ManagementResponse, Status, TaskAttribute};
 
-/// A home that locates, a front end that reads itself, and a host that has written block 9.
+/// A home that locates, a front end that reads data itself, and a host that has written block 9.
 fn locating() -> (Home, Side, u32) {
     let (home, mut side, nexus) = connected();
     home.disk.locate();
@@ -14,7 +14,7 @@ fn locating() -> (Home, Side, u32) {
     (home, side, nexus)
 }
 
-/// A read whose data are to be read here.
+/// Starts a read whose data the front end has to read.
 fn located(side: &mut Side, nexus: u32) -> u64 {
     let number = side.start(nexus, &read(9), &[], MS);
     side.settle(MS);
@@ -22,7 +22,7 @@ fn located(side: &mut Side, nexus: u32) -> u64 {
     number
 }
 
-/// The first byte of the data of a read that has ended.
+/// The first byte of the data of an ended read.
 fn found(side: &Side, number: u64) -> u8 {
     assert_eq!(status(side, number), Some(Status::Good));
     let response = side.completed[&number].as_ref().expect("a response");
@@ -43,7 +43,7 @@ fn the_front_end_reads_what_the_home_locates() {
     side.fetch(&home.disk, true);
     assert_eq!(found(&side, number), 0x5A);
     assert_eq!(side.front.fetching(), 0);
-    // What is refused is refused by the home.
+    // The home refuses invalid commands.
     let beyond = side.ask(nexus, &read(1 << 40), &[], MS);
     assert_eq!(beyond.status, Status::CheckCondition);
 }
@@ -56,7 +56,7 @@ fn a_front_end_that_does_not_ask_gets_data() {
     assert_eq!(side.ask(nexus, &read(9), &[], MS).data_in.to_bytes()[..], [0x5A; BLOCK]);
 }
 
-/// The initiator takes less than the command asks for.
+/// The initiator accepts less data than the command requests.
 #[test]
 fn a_transfer_that_is_cut_short_is_sent() {
     let (_home, mut side, nexus) = locating();
@@ -69,7 +69,7 @@ fn a_transfer_that_is_cut_short_is_sent() {
     );
 }
 
-/// The home has the answer that it gave, whatever the front end asks for by now.
+/// The home repeats its answer, even if the front end asks for data now.
 #[test]
 fn an_answer_that_was_lost_is_located_again() {
     let (home, mut side, nexus) = locating();
@@ -102,14 +102,14 @@ fn a_read_that_takes_too_long_is_asked_for_again() {
     let number = located(&mut side, nexus);
     for late in [MAX_FETCH_NS, MAX_FETCH_NS + MS] {
         assert!(!side.completed.contains_key(&number), "{late}");
-        // The link is silent for as long.
+        // The link is silent for the same time.
         side.cut(late);
         side.tick_front(late).expect("no link");
         side.connect(&home, late);
         side.settle(late);
     }
     assert_eq!(found(&side, number), 0x5A);
-    // Data that were read until then are dropped.
+    // Data read until then are dropped.
     let before = side.completed.len();
     side.fetch(&home.disk, true);
     side.settle(MAX_FETCH_NS);
@@ -143,7 +143,7 @@ fn an_aborted_read_gives_no_response_after_that_of_the_function() {
         let (home, mut side, nexus) = locating();
         let number = located(&mut side, nexus);
         let tag = side.last_tag();
-        // Another host's read, another command of this one after the function, and one of another tag.
+        // Another host's read, another command of this host after the function, and one with another tag.
         let other = side.host(HOSTS[1], 2, MS);
         let others = located(&mut side, other);
         let managed = side.manage(nexus, function(tag), MS);
@@ -168,7 +168,7 @@ fn functions_end_only_what_they_reach() {
     assert_eq!(side.managed.get(&managed), Some(&ManagementResponse::Complete));
     side.fetch(&home.disk, true);
     assert_eq!(found(&side, number), 0x5A);
-    // A function does not reach commands that came after it.
+    // A function does not reach later commands.
     side.fetch(&home.disk, true);
     assert_eq!(found(&side, later), 0x5A);
     let before = located(&mut side, nexus);
@@ -181,7 +181,7 @@ fn functions_end_only_what_they_reach() {
     assert_eq!(found(&side, after), 0x5A);
 }
 
-/// The home would not find it there, and its response would come after that of the function.
+/// The home would not find the command, whose response would follow that of the function.
 #[test]
 fn what_can_not_be_read_while_a_function_is_under_way_is_busy() {
     let (home, mut side, nexus) = locating();
@@ -194,7 +194,7 @@ fn what_can_not_be_read_while_a_function_is_under_way_is_busy() {
     assert_eq!(side.managed.get(&managed), Some(&ManagementResponse::Complete));
 }
 
-/// It would return what an ordered command wrote that came after it.
+/// The read would return data of a later ordered command.
 #[test]
 fn what_can_not_be_read_after_an_ordered_command_is_busy() {
     let (home, mut side, nexus) = locating();

@@ -12,7 +12,7 @@ use scsi::{ManagementFunction, ManagementResponse, Status};
 
 const HOSTS: [&str; 2] = ["iqn.2026-01.test:a", "iqn.2026-01.test:b"];
 
-/// A home, a front end that is connected, and a host.
+/// A home, a connected front end, and a host.
 fn connected() -> (Home, Side, u32) {
     connected_to(Home::new(&HOSTS))
 }
@@ -28,7 +28,7 @@ fn status(side: &Side, number: u64) -> Option<Status> {
     side.completed.get(&number).map(|response| response.as_ref().expect("a response").status)
 }
 
-/// The host has learned that the fate of a command is open.
+/// Whether the host was informed that the fate of a command is open.
 fn cleared(side: &Side, number: u64) -> bool {
     side.completed.get(&number).is_some_and(|response| is_cleared(response.as_ref().expect("a response")))
 }
@@ -66,7 +66,7 @@ fn all_front_ends_share_the_state_of_a_unit() {
     assert_eq!(one.ask(a, &swap(3), &from_zeros(1), MS).status, Status::Good);
     let miscompare = other.ask(b, &swap(3), &from_zeros(2), MS);
     assert_eq!(sense(&miscompare).0, 0x0E);
-    // RESERVE(6) of SCSI-2 keeps the other front end's host away, until the nexus ends with the process of its front end.
+    // RESERVE(6) of SCSI-2 excludes the other front end's host, until the nexus ends with the process of its front end.
     assert_eq!(one.ask(a, &[0x16, 0, 0, 0, 0, 0], &[], MS).status, Status::Good);
     assert_eq!(other.ask(b, &write(4), &[1; BLOCK], MS).status, Status::ReservationConflict);
     drop(one);
@@ -83,12 +83,12 @@ fn an_answer_that_was_lost_is_given_again_and_nothing_is_done_twice() {
     side.run();
     assert_eq!((home.disk.effects(5), side.completed.contains_key(&number)), (1, false));
     side.cut(2 * MS);
-    // Another host's write comes between.
+    // Another host's write intervenes.
     let mut other = Side::new(&home, 12);
     other.connect(&home, 2 * MS);
     let b = other.host(HOSTS[1], 2, 2 * MS);
     assert_eq!(other.ask(b, &write(5), &[2; BLOCK], 2 * MS).status, Status::Good);
-    // Older than a command may be that is not begun yet.
+    // Older than the maximum age of a command that is not begun yet.
     let later = LINGER_NS - MS;
     side.connect(&home, later);
     side.settle(later);
@@ -174,7 +174,7 @@ fn at_a_home_of_an_older_release_nexuses_go_on_and_open_changes_end_while_the_re
     home.disk.hold();
     let number = side.start(busy, &write(7), &[1; BLOCK], MS);
     side.settle(MS);
-    // Their answers are lost: the unit attention of the new nexus goes with the first.
+    // Their answers are lost: the first one carries the unit attention of the new nexus.
     let reads = [side.start(busy, &[0; 6], &[], MS), side.start(busy, &read(6), &[], MS)];
     let reset = side.manage(busy, ManagementFunction::AbortTaskSet, MS);
     side.write();
@@ -233,7 +233,7 @@ fn a_new_home_answers_for_what_took_effect_and_performs_the_rest() {
     let held = held.map(ended);
     assert!(held.iter().all(|response| response.status == Status::Good), "{held:?}");
     assert_eq!([5, 6, 8, 9].map(|lba| home.disk.effects(lba)), [1; 4]);
-    // Once more, after the next home has taken over as well.
+    // Again, after the next home has taken over as well.
     let late = side.start(nexus, &swap(10), &from_zeros(6), 1000 * MS);
     side.write();
     side.deliver_to_home(usize::MAX, 1000 * MS);
@@ -353,7 +353,7 @@ fn the_home_aborts_what_a_front_end_leaves_and_the_host_learns_it() {
 
 #[test]
 fn without_a_home_for_long_new_commands_are_busy_and_the_fate_of_begun_ones_is_open() {
-    // What was noted is known to the next home: it is waited for.
+    // The next home knows noted commands, so the front end waits for it.
     for (notes, patience) in [(Notes::None, HOLD_NS), (Notes::Kept, OPEN_HOLD_NS)] {
         without_a_home_for(notes, patience);
     }
@@ -428,7 +428,7 @@ fn a_new_home_is_noticed_even_if_its_first_answer_is_lost() {
     side.move_to(&successor, 2 * MS);
     side.connect(&successor, 3 * MS);
     side.write();
-    // It has the nexus now, and the front end does not learn that it was new to it.
+    // The home has the nexus now, and the front end is not informed that it was new there.
     side.deliver_to_home(usize::MAX, 3 * MS);
     side.cut(4 * MS);
     side.connect(&successor, 5 * MS);
@@ -444,7 +444,7 @@ fn attempts_that_a_front_end_does_not_complete_keep_nothing_running() {
     side.settle(MS);
     side.cut(MS);
     let (half, end) = (MS + LINGER_NS * 3 / 4, MS + LINGER_NS);
-    // The home has a connection, on which nothing comes.
+    // The home has a connection without traffic.
     side.connect(&home, half);
     side.tick_home(end).expect("it is not silent for long");
     home.disk.release();

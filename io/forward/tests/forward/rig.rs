@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 pub const BLOCK: usize = 512;
 pub const BLOCKS: u64 = 1 << 16;
 pub const MS: u64 = 1_000_000;
-/// What the clocks of both ends show when a test begins, which is time zero for the tests.
+/// Reading of both clocks when a test begins, which is time zero for the tests.
 const START: u64 = 1_000_000 * MS;
 pub const ARRAY: u128 = 7;
 /// The power-on of the target.
@@ -36,7 +36,7 @@ pub const FUNCTIONS: [fn(u64) -> ManagementFunction; 5] = [
     |_| ManagementFunction::TargetReset,
 ];
 
-/// A clock that stands: limits are not used here.
+/// A stopped clock: tests here use no limits.
 struct Still;
 
 impl Clock for Still {
@@ -49,7 +49,7 @@ impl Clock for Still {
     }
 }
 
-/// A disk whose writes wait while it is held, and are counted by their first block when they take effect.
+/// A disk whose writes wait while it is held, and are counted by first block when they take effect.
 #[derive(Clone)]
 pub struct Slow {
     inner: MemDisk,
@@ -59,13 +59,13 @@ pub struct Slow {
 #[derive(Default)]
 struct State {
     held: bool,
-    /// It is held after this many writes.
+    /// Writes before the disk is held.
     left: Option<u32>,
     wakers: Vec<Waker>,
     effects: BTreeMap<u64, u32>,
-    /// It locates reads.
+    /// Whether the disk locates reads.
     locates: bool,
-    /// What was located, by the opening of its recipe.
+    /// Located data, by the opening of the recipe.
     located: Vec<Data>,
 }
 
@@ -78,7 +78,7 @@ impl Slow {
         self.state().held = true;
     }
 
-    /// Holds what comes after this many writes.
+    /// Holds all writes after this many.
     pub fn hold_after(&self, writes: u32) {
         self.state().left = Some(writes);
     }
@@ -92,17 +92,17 @@ impl Slow {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Locates reads from now on: the store keeps what they would have returned.
+    /// Locates reads: the store keeps the data that they would have returned.
     pub fn locate(&self) {
         self.state().locates = true;
     }
 
-    /// What a recipe of this disk names.
+    /// The data of a recipe of this disk.
     pub fn located(&self, recipe: &Recipe) -> Data {
         self.state().located[recipe.opening as usize].clone()
     }
 
-    /// How often a write to this block took effect.
+    /// Number of writes to this block that took effect.
     pub fn effects(&self, lba: u64) -> u32 {
         self.state().effects.get(&lba).copied().unwrap_or(0)
     }
@@ -176,14 +176,14 @@ impl Slow {
     }
 }
 
-/// What homes know of the commands that earlier ones performed.
+/// Behaviour of homes for commands that earlier homes performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notes {
-    /// They note them and look them up.
+    /// Homes note commands and look them up.
     Kept,
-    /// They are of a release that does neither.
+    /// Homes of a release that does neither.
     None,
-    /// They note them, and look nothing up: a mistake that tests have to find.
+    /// Homes note commands, and look none up: a defect that tests must find.
     Ignored,
 }
 
@@ -208,7 +208,7 @@ impl Ledger for Blind {
     }
 }
 
-/// The home: what is lost when its process ends, over a disk that is not.
+/// The home: a process whose state is lost at its end, over a disk that survives.
 pub struct Home {
     store: MemArray,
     pub disk: Slow,
@@ -250,7 +250,7 @@ impl Home {
         Self { store, disk, target, notes, power, hosts, id }
     }
 
-    /// The same home, with another knowledge of commands. It has served no host yet.
+    /// The same home, with other knowledge of commands. It has served no host yet.
     pub fn with(self, notes: Notes) -> Self {
         // An older release does not save volatile state either.
         let power = if notes == Notes::None { Power::EndsWithProcess } else { Power::On(POWER_ON) };
@@ -263,12 +263,12 @@ impl Home {
         self.successor_with(hosts, self.power)
     }
 
-    /// The same, with what it knows of the target's power.
+    /// The successor, with its knowledge of the target's power.
     pub fn successor_with(&self, hosts: &[&str], power: Power) -> Self {
         Self::over((self.store.clone(), self.disk.clone()), hosts, (self.notes, power), self.id + 1)
     }
 
-    /// What it does for a front end.
+    /// The home's service for a front end.
     pub fn service(&self, front: u64) -> Service {
         let ledger: Option<Arc<dyn Ledger>> = match self.notes {
             Notes::Kept => Some(Arc::new(self.store.clone())),
@@ -285,14 +285,14 @@ pub struct Side {
     pub service: Service,
     instance: u64,
     up: bool,
-    /// Bytes on their way.
+    /// Bytes in transit.
     pub to_home: Vec<u8>,
     pub to_front: Vec<u8>,
     pub completed: BTreeMap<u64, Option<Response>>,
     pub managed: BTreeMap<u64, ManagementResponse>,
-    /// Reads whose data are to be read here.
+    /// Reads whose data the front end has to read.
     pub located: Vec<(u64, Recipe)>,
-    /// Reads that were asked again: their first number by the later one.
+    /// Repeated reads: first number by later number.
     again: BTreeMap<u64, u64>,
     tag: u64,
 }
@@ -332,7 +332,7 @@ impl Side {
         self.up = true;
     }
 
-    /// The connection breaks: what is on its way is lost.
+    /// Breaks the connection: bytes in transit are lost.
     pub fn cut(&mut self, now: u64) {
         self.front.disconnect(START + now);
         self.service.disconnect(START + now);
@@ -352,17 +352,17 @@ impl Side {
         self.up
     }
 
-    /// Lets the time pass at the front end.
+    /// Advances the time at the front end.
     pub fn tick_front(&mut self, now: u64) -> Result<(), forward::Error> {
         self.front.tick(START + now)
     }
 
-    /// Lets the time pass at the home.
+    /// Advances the time at the home.
     pub fn tick_home(&mut self, now: u64) -> Result<(), forward::Error> {
         self.service.tick(START + now)
     }
 
-    /// Puts output on its way.
+    /// Moves output into transit.
     pub fn write(&mut self) {
         self.front.take_output().iter().for_each(|bytes| self.to_home.extend_from_slice(bytes));
         self.service.take_output().iter().for_each(|bytes| self.to_front.extend_from_slice(bytes));
@@ -379,7 +379,7 @@ impl Side {
         self.front.receive(bytes.into(), START + now).expect("well-formed answers");
     }
 
-    /// Lets tasks go on, and takes events.
+    /// Runs tasks, and takes events.
     pub fn run(&mut self) {
         while self.service.poll(&mut Context::from_waker(Waker::noop())).is_ready() {}
         for event in self.front.events() {
@@ -398,7 +398,7 @@ impl Side {
         }
     }
 
-    /// The data of the first located read are here, or can't be had.
+    /// Delivers the data of the first located read, or its failure.
     pub fn fetch(&mut self, disk: &Slow, is_there: bool) {
         let (number, recipe) = self.located.remove(0);
         let data = is_there.then(|| disk.located(&recipe));
@@ -407,7 +407,7 @@ impl Side {
         }
     }
 
-    /// Moves everything until nothing moves.
+    /// Moves bytes until there are none.
     pub fn settle(&mut self, now: u64) {
         loop {
             self.run();
@@ -456,14 +456,14 @@ impl Side {
         self.front.manage(nexus, Lun([0; 8]), function, START + now)
     }
 
-    /// A command from begin to end over a link that works.
+    /// Performs a whole command over a working link.
     pub fn ask(&mut self, nexus: u32, cdb: &[u8], data: &[u8], now: u64) -> Response {
         let number = self.start(nexus, cdb, data, now);
         self.settle(now);
         self.completed.get(&number).expect("it has ended").clone().expect("a response")
     }
 
-    /// A nexus whose first unit attention is over.
+    /// A nexus whose first unit attention was reported.
     pub fn host(&mut self, name: &str, port: u16, now: u64) -> u32 {
         let nexus = self.front.attach(port, [0, 2, 0x3D, 0, 0, port as u8], name);
         self.settle(now);

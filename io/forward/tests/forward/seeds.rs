@@ -1,9 +1,9 @@
-//! Front ends with hosts, over links that break anywhere, homes that are replaced, and a disk that stalls.
+//! Front ends with hosts over links that break anywhere, homes that are replaced, and a disk that stalls.
 //!
-//! Each write has a block of its own, and each host a counter that it advances by COMPARE AND WRITE; all advance another one.
-//! What was answered with GOOD took effect once, what was answered with another status did not; what was aborted or cleared does
-//! not take effect after the host has learned that. A host's own counter never miscompares. Reads see every write that was
-//! answered before they began. No session ends.
+//! Each write has a block of its own. Each host advances a counter of its own by COMPARE AND WRITE, and all advance a
+//! shared one. Checked: a command answered with GOOD took effect once; one with another status did not; one that was
+//! aborted or cleared has no effect after the host was informed. A host's own counter never miscompares. Reads see
+//! every write that was answered before they began. No session ends.
 
 use crate::rig::{BLOCK, BLOCKS, Home, MS, Notes, Side, is_cleared, read, swap, write};
 use block::workload::Random;
@@ -21,13 +21,13 @@ fn value(count: u64) -> Vec<u8> {
     count.to_le_bytes().into_iter().cycle().take(BLOCK).collect()
 }
 
-/// A write or a step of a counter that has not ended.
+/// A write or a counter step that has not ended.
 #[derive(Clone, Copy)]
 struct Open {
     lba: u64,
-    /// Effects on its block before it, if there are others.
+    /// Earlier effects on its block, if others write it.
     before: Option<u64>,
-    /// It had taken effect when its home was replaced.
+    /// Whether it had taken effect when its home was replaced.
     crossed: bool,
 }
 
@@ -35,9 +35,9 @@ struct Open {
 struct Host {
     side: usize,
     nexus: u32,
-    /// What changes blocks, by number.
+    /// Commands that change blocks, by number.
     open: BTreeMap<u64, Open>,
-    /// Its open reads of blocks that are written, by number.
+    /// Open reads of written blocks, by number.
     reads: BTreeSet<u64>,
 }
 
@@ -48,19 +48,19 @@ struct World {
     sides: Vec<Side>,
     hosts: Vec<Host>,
     next: u64,
-    /// How often each write whose end is known had taken effect by then.
+    /// Effects of each ended write at the time of its end.
     ended: BTreeMap<u64, u32>,
     good: u64,
-    /// Of these, how many had taken effect at a former home.
+    /// Number of these that had taken effect at a former home.
     crossed: u64,
-    /// Steps of the common counter that were answered with GOOD, and that may have taken effect.
+    /// Steps of the shared counter that were answered with GOOD, and those that may have taken effect.
     shared: [u64; 2],
-    /// Homes are of several releases.
+    /// Whether homes are of several releases.
     mixed: bool,
     /// The last block whose write was answered.
     written: Option<u64>,
     found: u64,
-    /// Reads whose data the front end had, and those that it had not.
+    /// Reads whose data the front end could read, and could not.
     fetched: [u64; 2],
     cleared: u64,
 }
@@ -89,7 +89,7 @@ impl World {
         for (at, name) in HOSTS.into_iter().enumerate() {
             let side = at % 2;
             let nexus = world.sides[side].front.attach(at as u16 + 1, [at as u8; 6], name);
-            // Every other world has front ends that read for themselves.
+            // Front ends of every second world read data themselves.
             if seed.is_multiple_of(2) && !mixed {
                 world.home.disk.locate();
                 world.sides[side].front.locate(true);
@@ -115,7 +115,7 @@ impl World {
                 self.sides[side].manage(nexus, ManagementFunction::AbortTaskSet, self.now);
             }
             2 => self.sides[side].cut(self.now),
-            // Nothing moves for some time.
+            // No bytes move for some time.
             3 => self.now += self.random.below(9_000) * MS,
             4 => self.replace_home(),
             5 => self.home.disk.hold(),
@@ -135,7 +135,7 @@ impl World {
         self.take_ends();
     }
 
-    /// A host advances a counter, if it does not yet.
+    /// Starts a host's step of a counter, unless one is open.
     fn count(&mut self, at: usize, lba: u64) {
         let host = &mut self.hosts[at];
         if host.open.values().any(|open| open.lba == lba) {
@@ -161,7 +161,7 @@ impl World {
         self.home = successor;
     }
 
-    /// Time passes at both ends of a link, and some bytes move.
+    /// Advances the time at both ends of a link, and moves some bytes.
     fn go_on(&mut self, at: usize) {
         let (now, side) = (self.now, &mut self.sides[at]);
         if side.tick_home(now).is_err() | side.tick_front(now).is_err() {
@@ -272,8 +272,8 @@ impl World {
     }
 }
 
-/// Runs seeds; returns how often hosts wrote, read, learned that a fate is open, and got the answer for a former
-/// home, and how often front ends read data that were located, and could not.
+/// Runs seeds. Returns the number of writes, reads, open fates, and answers for a former home, and the number of
+/// located reads that front ends could read, and could not.
 fn run(seeds: std::ops::Range<u64>, notes: Notes, mixed: bool) -> [u64; 6] {
     let mut sums = [0; 6];
     for seed in seeds {

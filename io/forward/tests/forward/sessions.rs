@@ -1,4 +1,4 @@
-//! Device servers of sessions over a link: their commands end, and a nexus that is lost ends its session.
+//! Device servers of sessions over a link: their commands end, and the loss of a nexus ends its session.
 
 use crate::HOSTS;
 use crate::rig::{ARRAY, BLOCK, Home, MS, Notes, Slow, hello, is_cleared, read, write};
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 type Task = Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
 
-/// A front end with its home, and a clock that both read.
+/// A front end with its home, and their common clock.
 struct World {
     home: Home,
     front_end: Arc<FrontEnd>,
@@ -53,7 +53,7 @@ impl World {
         self.settle();
     }
 
-    /// Moves everything until nothing moves.
+    /// Moves bytes until there are none.
     fn settle(&mut self) {
         loop {
             while self.service.poll(&mut Context::from_waker(Waker::noop())).is_ready() {}
@@ -73,12 +73,12 @@ impl World {
         self.front_end.attach(1, [0, 2, 0x3D, 0, 0, 1], HOSTS[0], move || _ = lost.fetch_add(1, SeqCst))
     }
 
-    /// Sessions that were notified that their nexus is lost.
+    /// Sessions that were notified of the loss of their nexus.
     fn lost(&self) -> usize {
         self.lost.load(SeqCst)
     }
 
-    /// A nexus whose first unit attention is over.
+    /// A nexus whose first unit attention was reported.
     fn host(&mut self) -> Device {
         let mut device = self.attach();
         let mut first = begin(&mut device, &[0; 16], &[]);
@@ -163,7 +163,7 @@ fn sessions_outlive_a_home_of_an_older_release_and_learn_that_the_fate_of_a_writ
     world.home.disk.release();
     world.settle();
     assert_eq!(ended(&mut late).expect("a response").status, Status::CheckCondition, "of the new nexus");
-    // The other host's command was not begun before: the new home performs it, after the unit attention of the new nexus.
+    // The other host's command had not begun: the new home performs it, after the unit attention of the new nexus.
     assert_eq!(ended(&mut held).expect("a response").status, Status::CheckCondition);
     assert_eq!(
         [3, 4, 5].map(|lba| world.home.disk.effects(lba)),
@@ -222,10 +222,10 @@ fn the_configuration_is_known_as_soon_as_it_is_sent() {
     assert_eq!(configuration.borrow().as_deref(), Some(&b"two"[..]));
 }
 
-/// Reads what is located from the disk's store: not yet, or it can't.
+/// Resolves located data from the disk's store, with delays and failures.
 struct Store {
     disk: Slow,
-    /// Negative while it does not answer, zero if it has nothing.
+    /// Negative while the store does not answer; zero if it has no data.
     answers: AtomicI8,
 }
 
@@ -239,7 +239,7 @@ impl Resolver for Store {
     }
 }
 
-/// A front end that reads itself, with a host that has written block 9.
+/// A front end that reads data itself, with a host that has written block 9.
 fn reading() -> (World, Device, Arc<Store>) {
     let mut world = World::new();
     let store = Arc::new(Store { disk: world.home.disk.clone(), answers: AtomicI8::new(1) });
@@ -303,7 +303,7 @@ fn a_front_end_that_becomes_the_home_reads_nothing_itself() {
     let mut reading = begin(&mut device, &read(9), &[]);
     world.settle();
     assert!(polled(&mut reading).is_pending());
-    // On its way to the home, and sent afterwards.
+    // One read is on its way to the home, one is sent afterwards.
     let mut early = begin(&mut device, &read(9), &[]);
     let sent = world.front_end.take_output();
     world.front_end.resolve_with(None);
@@ -316,7 +316,7 @@ fn a_front_end_that_becomes_the_home_reads_nothing_itself() {
     assert!(polled(&mut reading).is_pending(), "the read continues");
 }
 
-/// What a host sent before a pause may have been given up by it: it gets no answer after that.
+/// A host may have given up the commands it sent before a pause: they get no answer after it.
 #[test]
 fn a_process_that_was_paused_while_it_read_answers_nothing() {
     let (mut world, mut device, _store) = reading();

@@ -1,5 +1,5 @@
-//! What hosts find of the volatile state of a unit when another home has taken over: SCSI-2 reservations, registrations without
-//! APTPL, current mode pages and unit attention conditions.
+//! Volatile state of a unit after a takeover: SCSI-2 reservations, registrations without APTPL, current mode pages and
+//! unit attention conditions.
 
 use crate::rig::{BLOCK, Home, MS, POWER_ON, Side, is_cleared, read, write};
 use crate::{HOSTS, connected, sense};
@@ -47,7 +47,7 @@ impl Pair {
         self.ask(at, &[0x5F, action, KIND, 0, 0, 0, 0, 0, 24, 0], &list)
     }
 
-    /// The keys that are registered.
+    /// The registered keys.
     fn keys(&mut self, at: usize) -> Vec<u64> {
         let found = self.ask(at, &[0x5E, 0, 0, 0, 0, 0, 0, 1, 0, 0], &[]).data_in.to_bytes();
         found[8..]
@@ -56,13 +56,13 @@ impl Pair {
             .collect()
     }
 
-    /// Saves what no command waits for, as the home does several times a second.
+    /// Saves state that no command waits for, as the home does several times a second.
     fn save(&self) {
         let mut save = pin!(self.home.target.save_volatile());
         assert!(matches!(save.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
     }
 
-    /// Another home takes over, and the front ends in `order` connect to it.
+    /// Makes another home take over; the front ends in `order` connect to it.
     fn take_over(&mut self, power: Power, order: &[usize]) {
         let successor = self.home.successor_with(&HOSTS, power);
         self.sides.iter_mut().for_each(|side| side.move_to(&successor, 2 * MS));
@@ -85,13 +85,13 @@ fn code(response: &Response) -> (u8, u8, u8) {
 fn a_scsi_2_reservation_goes_on_with_its_nexus() {
     let mut pair = Pair::new();
     assert_eq!(pair.status(0, &RESERVE, &[]), Status::Good);
-    // The other host is there first.
+    // The other host connects first.
     pair.take_over(Power::On(POWER_ON), &[1]);
     assert_eq!(pair.status(1, &write(4), &[1; BLOCK]), Status::ReservationConflict);
     pair.connect(0);
     assert_eq!(pair.status(0, &write(4), &[1; BLOCK]), Status::Good, "without a unit attention");
     assert_eq!(pair.status(1, &write(4), &[1; BLOCK]), Status::ReservationConflict);
-    // What is released stays so.
+    // A released reservation stays released.
     assert_eq!(pair.status(0, &RELEASE, &[]), Status::Good);
     pair.take_over(Power::On(POWER_ON), &[1, 0]);
     assert_eq!(pair.status(1, &write(4), &[1; BLOCK]), Status::Good);
@@ -101,7 +101,7 @@ fn a_scsi_2_reservation_goes_on_with_its_nexus() {
 fn a_scsi_2_reservation_ends_when_its_nexus_is_not_resumed() {
     let mut pair = Pair::new();
     assert_eq!(pair.status(0, &RESERVE, &[]), Status::Good);
-    // The host's session ends while there is no home; another one of it is another nexus.
+    // The host's session ends while there is no home; its next session is another nexus.
     pair.take_over(Power::On(POWER_ON), &[1]);
     assert_eq!(pair.status(1, &write(4), &[1; BLOCK]), Status::ReservationConflict);
     let gone = pair.nexuses[0];
@@ -109,7 +109,7 @@ fn a_scsi_2_reservation_ends_when_its_nexus_is_not_resumed() {
     pair.nexuses[0] = pair.sides[0].front.attach(1, [0, 2, 0x3D, 0, 0, 1], HOSTS[0]);
     pair.connect(0);
     assert_eq!(pair.status(1, &write(4), &[1; BLOCK]), Status::Good);
-    // Or its front end does not take part any more.
+    // Or its front end leaves the cluster.
     assert_eq!(pair.status(1, &RESERVE, &[]), Status::Good);
     pair.take_over(Power::On(POWER_ON), &[0]);
     assert_eq!(code(&pair.ask(0, &READY, &[])), (6, 0x29, 0), "it is a new nexus");
@@ -128,7 +128,7 @@ fn registrations_without_aptpl_go_on_but_not_over_a_loss_of_power() {
         assert_eq!(pair.reserve(0, 1, [7, 0], persists).status, Status::Good);
         pair.take_over(Power::On(POWER_ON), &[1, 0]);
         assert_eq!(pair.keys(1), [7, 8]);
-        // A registration that is removed by another key's holder is noticed after one more takeover.
+        // The removal of a registration by another key's holder is reported after another takeover.
         assert_eq!(pair.reserve(1, 4, [8, 7], persists).status, Status::Good);
         pair.take_over(Power::On(POWER_ON), &[0, 1]);
         assert_eq!(code(&pair.ask(0, &READY, &[])), (6, 0x2A, 5), "REGISTRATIONS PREEMPTED");
@@ -150,7 +150,7 @@ fn current_mode_pages_and_what_others_are_told_of_them_go_on() {
     pair.take_over(Power::On(POWER_ON), &[0, 1]);
     assert_eq!(code(&pair.ask(1, &READY, &[])), (6, 0x2A, 1), "MODE PARAMETERS CHANGED");
     assert_eq!(code(&pair.ask(0, &write(4), &[1; BLOCK])), (7, 0x27, 2), "SOFTWARE WRITE PROTECTED");
-    // What was reported is not reported again.
+    // A reported condition is not reported again.
     pair.save();
     pair.take_over(Power::On(POWER_ON), &[0, 1]);
     assert_eq!(pair.status(1, &READY, &[]), Status::Good);
@@ -178,7 +178,7 @@ fn a_reset_is_not_undone_by_a_takeover() {
 fn a_home_that_does_not_know_the_power_on_learns_it_from_a_front_end() {
     let mut pair = Pair::new();
     assert_eq!(pair.status(0, &RESERVE, &[]), Status::Good);
-    // It has started again; the first front end to come has been there all the time.
+    // The controller has restarted; the first front end that connects was running all the time.
     pair.take_over(Power::Unknown { fresh: 9 }, &[1]);
     assert_eq!(pair.home.target.power(), Power::On(POWER_ON));
     assert_eq!(pair.status(1, &read(4), &[]), Status::ReservationConflict);
