@@ -6,31 +6,31 @@ use shelf::arbiter::MemberId;
 /// A change of the membership map by an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A controller that does not take part is forgotten.
+    /// Removes a controller that does not take part.
     Remove(MemberId),
-    /// A controller is the home only if no other one can be; a home hands over.
+    /// Makes a controller the home only if no other one can be; a home hands over.
     Drain(MemberId),
-    /// A drained controller may be the home again.
+    /// Allows a drained controller to become the home again.
     Resume(MemberId),
 }
 
-/// Why a change is not made.
+/// Reason for refusing a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no such controller.
+    /// The controller does not exist.
     #[error("there is no controller {0}")]
     Unknown(u16),
-    /// It takes part.
+    /// The controller takes part.
     #[error(
         "controller {0} runs, and takes part: stop it first (systemctl stop ashlard on its machine), then remove it"
     )]
     Runs(u16),
-    /// It is the home.
+    /// The controller is the home.
     #[error(
         "controller {0} is the home: drain it and stop it first, then remove it by the controller that took over"
     )]
     Home(u16),
-    /// It does not take part.
+    /// The controller does not take part.
     #[error("controller {0} does not run, and so serves nothing")]
     Away(u16),
     /// No controller would serve hosts.
@@ -42,8 +42,8 @@ pub enum Refusal {
 }
 
 impl Change {
-    /// The map after it, made of `next`, a copy of `map` with the next version; `None` if `map` is as it should be.
-    /// `live` are the controllers that are known to run.
+    /// Applies the change to `next`, a copy of `map` with the next version; `None` if `map` already has it. `live` are
+    /// the controllers that are known to run.
     pub(crate) fn made(self, map: &Map, mut next: Map, live: &[MemberId]) -> Result<Option<Map>, Refusal> {
         let (Self::Remove(id) | Self::Drain(id) | Self::Resume(id)) = self;
         let Some(member) = map.member(id) else {

@@ -15,7 +15,7 @@ fn identity(id: u16) -> Identity {
     }
 }
 
-/// Controllers 1 (the home) to `members`, which all run.
+/// Controllers 1 (the home) to `members`, all running.
 fn map_of(members: u16) -> (Map, Vec<MemberId>) {
     let mut map = Map::first(7, (3, 1000), &identity(1));
     (2..=members).for_each(|id| {

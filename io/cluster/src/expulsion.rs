@@ -1,4 +1,4 @@
-//! An expulsion under way: marks in the witnesses first, then the map without the member.
+//! An expulsion in progress: marks in the witnesses first, then a map without the member.
 
 use crate::observation::{Observation, majority};
 use shelf::arbiter::{Beat, MemberId};
@@ -7,26 +7,26 @@ use shelf::arbiter::{Beat, MemberId};
 #[derive(Debug)]
 pub struct Expulsion {
     pub victim: MemberId,
-    /// The map that was known; the marks announce the next version.
+    /// Version of the known map; the marks announce the next version.
     pub version: u64,
-    /// When it began, in nanoseconds of the member's clock.
+    /// Start of the expulsion, in nanoseconds of the member's clock.
     pub begun_ns: u64,
     witnesses: Vec<Vote>,
-    /// When each witness may be asked again.
+    /// Earliest time of the next request to each witness.
     next_attempt: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Vote {
-    /// To be marked if its beat is this one.
+    /// Still to be marked, if the member's beat is this one.
     Unmarked(Option<Beat>),
     Marked,
-    /// It has another beat, or a newer mark.
+    /// The witness has another beat, or a newer mark.
     Refused,
 }
 
 impl Expulsion {
-    /// Only witnesses whose beat was first seen by `seen_until` are marked: this is what the lease of the victim relies on.
+    /// Marks only witnesses whose beat was first seen by `seen_until`: the lease of the victim relies on this.
     pub fn new(
         victim: MemberId,
         version: u64,
@@ -40,8 +40,8 @@ impl Expulsion {
         expulsion
     }
 
-    /// Takes in what is seen now. A witness where the beat was unchanged for long enough only after the expulsion
-    /// began is marked, too: one of those before may never reply.
+    /// Updates the attempts from an observation. A witness whose beat was unchanged for long enough only after the
+    /// expulsion began is marked, too, since one of the earlier ones may never reply.
     pub fn observe(&mut self, observation: &Observation, seen_until: u64) {
         for (witness, vote) in self.witnesses.iter_mut().enumerate() {
             let seen = observation.seen(witness, self.victim).filter(|seen| seen.since_ns <= seen_until);
@@ -56,7 +56,7 @@ impl Expulsion {
         self.version + 1
     }
 
-    /// A witness that is to be marked now, with the beat that it has to hold; it is not returned again before `again`.
+    /// A witness to mark now, with the beat that it must have; it is not returned again before `again`.
     pub fn attempt(&mut self, now: u64, again: u64) -> Option<(usize, Beat)> {
         let to_be_marked = |(witness, state): (usize, &Vote)| match state {
             Vote::Unmarked(Some(beat)) if self.next_attempt[witness] <= now => Some((witness, *beat)),
@@ -71,12 +71,12 @@ impl Expulsion {
         self.witnesses[witness] = if marked { Vote::Marked } else { Vote::Refused };
     }
 
-    /// More than half of the witnesses are marked: the victim's lease can't be renewed in this version.
+    /// True if more than half of the witnesses are marked: the victim's lease can't be renewed in this version.
     pub fn is_certain(&self) -> bool {
         self.count(Vote::Marked) >= majority(self.witnesses.len())
     }
 
-    /// It can't become certain any more.
+    /// True if a majority of marks can't be reached any more.
     pub fn has_failed(&self) -> bool {
         self.count(Vote::Refused) > self.witnesses.len() - majority(self.witnesses.len())
     }

@@ -7,13 +7,13 @@ fn beat(count: u64) -> Beat {
     Beat { joined: 1, count }
 }
 
-/// A witness was seen to hold a beat.
+/// Notes that a witness has a beat.
 fn note(observation: &mut Observation, witness: usize, count: u64, now: u64) {
     let signs = Signs::from([(VICTIM, Sign { beat: beat(count), mark: 0 })]);
     observation.note(witness, &signs, &[VICTIM], MemberId(1), now);
 }
 
-/// The beats stop at one witness after the other, and one of those that stopped first does not reply.
+/// The beats stop at one witness after the other, and one of the first does not reply.
 #[test]
 fn a_witness_that_does_not_reply_does_not_hold_an_expulsion_up() {
     let mut observation = Observation::new(3);
@@ -33,7 +33,7 @@ fn a_witness_that_does_not_reply_does_not_hold_an_expulsion_up() {
     assert!(expulsion.is_certain());
 }
 
-/// A member that beats after all is refused a mark; when it is silent again the same witness is asked again.
+/// A member that beats again can't be marked; when it is silent again, the same witness is asked again.
 #[test]
 fn a_witness_that_refused_a_mark_is_asked_again_once_its_beat_stands_still() {
     let mut observation = Observation::new(3);

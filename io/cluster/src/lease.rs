@@ -1,13 +1,13 @@
-//! The lease: until when hosts may be answered.
+//! The lease of a controller: the time until which it may answer hosts.
 //!
-//! It is read for every turn of every connection, so it is one atomic number.
+//! Every turn of every connection reads the lease, so it is one atomic number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Until when hosts may be answered, on the clock that the member is driven with.
+/// End of the lease, on the clock of the member's driver.
 ///
-/// An answer is right if the lease held at any moment after its look-up, however late it is sent: the command is
-/// outstanding all that time.
+/// An answer is valid if the lease held at any moment after its look-up, however late it is sent: the command is
+/// outstanding during all that time.
 #[derive(Debug, Default)]
 pub struct Lease {
     until_ns: AtomicU64,

@@ -1,8 +1,8 @@
-//! The membership map: which controllers there are, and which of them is the home of each domain.
+//! The membership map: the controllers of a cluster, and the home of each domain.
 //!
-//! It is replaced as a whole by compare-and-swap, so its versions have one order, and all that controllers agree on is in
-//! it. On the store it is JSON after a header with a format version and a checksum. Fields that this release does not know
-//! are kept when it changes the map.
+//! The map is replaced as a whole by compare-and-swap, so its versions have one order, and it contains everything that
+//! controllers agree on. In the store it is JSON after a header with a format version and a checksum. Fields unknown to
+//! this release are kept when it changes the map.
 
 use crate::Error;
 use bytes::Bytes;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shelf::arbiter::MemberId;
 
-/// Versions are below this: a larger one is damage.
+/// Bound of versions: a larger one indicates damage.
 pub(crate) const MAX_VERSION: u64 = u64::MAX / 2;
 
-/// Formats that this release reads. A new one is for what an older release would misread.
+/// Formats that this release reads. A new format is needed only for content that an older release would misread.
 pub const FORMATS: Versions = Versions { oldest: 1, current: 1 };
 
 /// Maximum number of controllers of a cluster.
@@ -25,25 +25,25 @@ const MAGIC: &[u8; 4] = b"ASHC";
 /// Bytes before the JSON: magic, format, checksum.
 const HEADER_BYTES: usize = 12;
 
-/// Fields that this release does not know.
+/// Fields unknown to this release.
 type Unknown = serde_json::Map<String, Value>;
 
-/// Whether a controller takes part.
+/// Participation of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It takes part.
+    /// The controller takes part.
     Active,
-    /// It left by itself.
+    /// The controller left by itself.
     Left,
-    /// The others found it silent, and took what it owned.
+    /// The others found the controller silent, and took over its domains.
     Expelled,
 }
 
-/// Addresses of a controller for others than controllers. Nothing here depends on them.
+/// Addresses of a controller for clients other than controllers. Nothing in this crate depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// URL of the API; empty if it has none.
+    /// URL of the API, or empty.
     #[serde(default)]
     pub api: String,
     /// iSCSI portals.
@@ -54,16 +54,16 @@ pub struct Service {
     pub nvme: Vec<String>,
 }
 
-/// Endpoint and identity of a controller for other controllers. Nothing here depends on it.
+/// Endpoint and identity of a controller for other controllers. Nothing in this crate depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Address of its link; empty if it has none.
+    /// Address of the link, or empty.
     #[serde(default)]
     pub address: String,
-    /// The fingerprint of the certificate that it shows.
+    /// Fingerprint of the controller's certificate.
     #[serde(default)]
     pub certificate: String,
-    /// Proof that the writer has the key that the controllers of the array share.
+    /// Proof that the writer has the shared key of the array's controllers.
     #[serde(default)]
     pub proof: String,
 }
@@ -71,33 +71,33 @@ pub struct Link {
 /// A controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its number, which is never given to another one.
+    /// Number of the controller, never reused.
     pub id: u16,
-    /// Its name for people.
+    /// Name for display.
     pub name: String,
-    /// A random number of its process.
+    /// A random number of the controller's process.
     pub instance: u64,
     /// The version of the map in which this process joined.
     pub joined: u64,
-    /// Its address for other controllers.
+    /// Address for other controllers.
     #[serde(default)]
     pub link: Link,
-    /// Its addresses for the API and for hosts.
+    /// Addresses for the API and for hosts.
     #[serde(default)]
     pub service: Service,
-    /// The release that it runs.
+    /// Release of the controller's software.
     #[serde(default)]
     pub release: String,
-    /// The newest format of the array that it reads.
+    /// The newest format of the array that the controller reads.
     #[serde(default)]
     reads: Reads,
-    /// Whether it takes part.
+    /// Participation of the controller.
     pub standing: Standing,
-    /// An operator has drained it: it becomes the home only if no other controller can. A home is drained only until it has
-    /// handed over.
+    /// Whether an operator has drained the controller: it becomes the home only if no other controller can. A home is
+    /// drained only until it has handed over.
     #[serde(default)]
     pub drained: bool,
-    /// Since when, in seconds since 1970; zero if that is not known.
+    /// Start of this state, in seconds since 1970; zero if unknown.
     #[serde(default)]
     pub since: u64,
     #[serde(flatten)]
@@ -107,14 +107,14 @@ pub struct Member {
 /// Formats that a process reports to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Reads {
-    /// The version in which it joined: a release that reports nothing keeps what one before it reported.
+    /// The version in which the process joined: a release without this report keeps the report of an earlier one.
     joined: u64,
     /// The newest format of the array.
     format: u32,
 }
 
 impl Member {
-    /// The newest format of the array that its process reads; zero if it does not report that.
+    /// The newest format of the array that the controller's process reads; zero if it does not report that.
     pub fn reads(&self) -> u32 {
         if self.reads.joined == self.joined { self.reads.format } else { 0 }
     }
@@ -123,33 +123,32 @@ impl Member {
 /// A domain: one engine over a store of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
-    /// Its number.
+    /// Number of the domain.
     pub domain: u16,
-    /// The controller that serves it.
+    /// The controller that serves the domain.
     pub home: u16,
-    /// The epoch of that owner: the version of the map that made it the home.
+    /// Epoch of that owner: the version of the map that made it the home.
     pub epoch: u64,
-    /// Since when it is the home, in seconds since 1970; zero if that is not known.
+    /// Time at which it became the home, in seconds since 1970; zero if unknown.
     #[serde(default)]
     pub since: u64,
     #[serde(flatten)]
     other: Unknown,
 }
 
-/// The map.
+/// The membership map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Map {
-    /// Grows with every change.
+    /// Incremented by every change.
     pub version: u64,
-    /// When it was made, in seconds since 1970 by the clock of the controller that made it. It is for people, and decides
-    /// nothing.
+    /// Time of the change, in seconds since 1970 by the clock of the controller that made it. For display only.
     #[serde(default)]
     pub made: u64,
     /// The array, as hex digits.
     pub array: String,
-    /// Controllers, in order of numbers.
+    /// Controllers ordered by number.
     pub members: Vec<Member>,
-    /// Domains, in order of numbers.
+    /// Domains ordered by number.
     pub domains: Vec<Domain>,
     #[serde(flatten)]
     other: Unknown,
@@ -160,22 +159,23 @@ pub struct Map {
 pub struct Identity {
     /// The number of the controller.
     pub id: MemberId,
-    /// Its name for people.
+    /// Name for display.
     pub name: String,
     /// A random number, different in each process.
     pub instance: u64,
-    /// Its address for other controllers.
+    /// Address for other controllers.
     pub link: Link,
-    /// Its addresses for the API and for hosts.
+    /// Addresses for the API and for hosts.
     pub service: Service,
-    /// The release that it runs.
+    /// Release of the software.
     pub release: String,
-    /// The newest format of the array that it reads.
+    /// The newest format of the array that the process reads.
     pub reads: u32,
 }
 
 impl Map {
-    /// The first map, of one controller that is the home of domain 0. It is made now, in seconds since 1970.
+    /// The first map, with one controller that is the home of domain 0. `made` is the current time in seconds since
+    /// 1970.
     pub fn first(array: u128, (version, made): (u64, u64), identity: &Identity) -> Self {
         let (array, other) = (format!("{array:032x}"), Unknown::new());
         let mut map = Self { version, made, array, members: Vec::new(), domains: Vec::new(), other };
@@ -185,23 +185,23 @@ impl Map {
         map
     }
 
-    /// The controller of this number.
+    /// The controller with this number.
     pub fn member(&self, id: MemberId) -> Option<&Member> {
         self.members.iter().find(|member| member.id == id.0)
     }
 
-    /// The version in which the process joined that takes part as this controller.
+    /// The version in which the process of this controller joined, if the controller takes part.
     pub fn active(&self, id: MemberId) -> Option<u64> {
         self.member(id).filter(|member| member.standing == Standing::Active).map(|member| member.joined)
     }
 
-    /// Controllers that take part, each with the version in which its process joined.
+    /// Controllers that take part, with the versions in which their processes joined.
     pub fn active_members(&self) -> impl Iterator<Item = (MemberId, u64)> {
         let active = self.members.iter().filter(|member| member.standing == Standing::Active);
         active.map(|member| (MemberId(member.id), member.joined))
     }
 
-    /// Domains whose home is this controller.
+    /// Domains of this home.
     pub fn domains_of(&self, id: MemberId) -> impl Iterator<Item = &Domain> {
         self.domains.iter().filter(move |domain| domain.home == id.0)
     }
@@ -211,12 +211,12 @@ impl Map {
         self.domains.iter().find(|known| known.domain == domain)
     }
 
-    /// This map with the next version, made now. A version of at least `floor` can be asked for.
+    /// A copy of this map with the next version, at least `floor`. `made` is the current time.
     pub(crate) fn next(&self, floor: u64, made: u64) -> Self {
         Self { version: (self.version + 1).max(floor), made, ..self.clone() }
     }
 
-    /// Makes a process a member in this version; it takes the place of an earlier one with its number.
+    /// Makes a process a member in this version; it replaces an earlier one with the same number.
     pub(crate) fn admit(&mut self, identity: &Identity) {
         let known = self.members.iter().position(|member| member.id == identity.id.0);
         let known = known.map(|at| self.members.remove(at));
@@ -239,12 +239,12 @@ impl Map {
         self.members.sort_by_key(|member| member.id);
     }
 
-    /// Forgets a controller.
+    /// Removes a controller.
     pub(crate) fn remove(&mut self, id: MemberId) {
         self.members.retain(|member| member.id != id.0);
     }
 
-    /// Drains a controller, or ends that.
+    /// Sets whether a controller is drained.
     pub(crate) fn set_drained(&mut self, id: MemberId, drained: bool) {
         if let Some(member) = self.members.iter_mut().find(|member| member.id == id.0) {
             member.drained = drained;
@@ -256,9 +256,9 @@ impl Map {
         self.member(id).is_some_and(|member| member.drained)
     }
 
-    /// Ends the membership of a controller, and gives what it owned to `heirs` in this version, each domain to the one
-    /// with the fewest, the first of these. A drained one gets something only if all are. Without heirs the domains keep
-    /// their home.
+    /// Ends the membership of a controller, and gives its domains to `heirs` in this version, each to the heir with the
+    /// fewest domains, the first of these. A drained heir gets domains only if all are drained. Without heirs, the
+    /// domains keep their home.
     pub(crate) fn release(&mut self, id: MemberId, standing: Standing, heirs: &[MemberId]) {
         for member in self.members.iter_mut().filter(|member| member.id == id.0) {
             (member.standing, member.since) = (standing, self.made);
@@ -283,15 +283,15 @@ impl Map {
         if let Some(heir) = heir {
             let domain = &mut self.domains[at];
             (domain.home, domain.epoch, domain.since) = (heir.0, self.version, self.made);
-            // A drained controller that serves, because no other one can, is not drained any more.
+            // A drained controller that serves because no other one can is no longer drained.
             self.set_drained(heir, false);
         }
     }
 
-    /// The bytes that the store keeps.
+    /// The encoded map.
     ///
     /// # Errors
-    /// [`Error::Map`] when it can't be encoded.
+    /// [`Error::Map`] if it can't be encoded.
     pub fn encode(&self) -> Result<Bytes, Error> {
         let json = serde_json::to_vec(self).map_err(|error| Error::Map(error.to_string()))?;
         let format = FORMATS.current.to_le_bytes();
@@ -299,10 +299,10 @@ impl Map {
         Ok([&MAGIC[..], &format, &sum, &json].concat().into())
     }
 
-    /// Reads what [`Map::encode`] wrote.
+    /// Decodes the bytes of [`Map::encode`].
     ///
     /// # Errors
-    /// [`Error::Map`] when it is damaged, or of a newer release.
+    /// [`Error::Map`] if the map is damaged, or of a newer release.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let damaged = |what: &str| Error::Map(format!("the cluster's map is damaged: {what}"));
         let (header, json) =

@@ -33,7 +33,7 @@ fn what_a_controller_reads_is_that_of_its_process() {
     let map = map_of(2);
     let reads = |map: &Map| map.members.iter().map(Member::reads).collect::<Vec<_>>();
     assert_eq!(reads(&map), [7, 7]);
-    // A release that reports nothing keeps what its predecessor reported, as a field that it does not know.
+    // A release that reports nothing keeps the report of its predecessor, as an unknown field.
     let mut older = serde_json::to_value(&map).unwrap();
     older["members"][1]["joined"] = (map.version + 1).into();
     older["version"] = (map.version + 1).into();

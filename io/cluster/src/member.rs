@@ -1,8 +1,8 @@
-//! The state machine of one controller: joins, beats, judges the others, and follows the map.
+//! State machine of one controller: it joins, beats, judges other members, and follows the map.
 //!
-//! It does no I/O and has no clock. Its caller calls [`Member::poll`] at [`Member::next_wake`] and after each reply,
-//! performs the requests that this returns, and passes replies to [`Member::reply`]. Replies may come in any order, late,
-//! or never. Times are in nanoseconds of one clock, which counts while the machine sleeps, unless they are named otherwise.
+//! A member has no I/O and no clock. Its driver calls [`Member::poll`] at [`Member::next_wake`] and after each reply,
+//! performs the returned requests, and passes replies to [`Member::reply`]. Replies may come in any order, late, or
+//! never. Times are in nanoseconds of one clock, which counts while the machine sleeps, unless stated otherwise.
 
 mod decide;
 
@@ -21,16 +21,16 @@ use std::sync::Arc;
 /// Configuration of a member.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its report when it joins.
+    /// Report of the process when it joins.
     pub identity: Identity,
     /// The array.
     pub array: u128,
-    /// Witnesses of the arbiter.
+    /// Number of witnesses of the arbiter.
     pub witnesses: usize,
     /// Intervals.
     pub timing: Timing,
-    /// The map in which it joins has at least this version, which is above every epoch that an owner of the store ever
-    /// had. `None` to wait until another controller has made the first map.
+    /// Minimum version of the map in which the member joins, above every epoch that an owner of the store ever had.
+    /// `None`: wait until another controller has made the first map.
     pub first_version: Option<u64>,
 }
 
@@ -39,35 +39,36 @@ pub struct Config {
 pub enum Event {
     /// This controller takes part.
     Joined,
-    /// It is the home of a domain: it opens the domain's store with this epoch, and serves it.
+    /// This controller is the home of a domain: the driver opens the domain's store with this epoch, and serves it.
     Serve {
         /// The domain.
         domain: u16,
         /// The epoch of the owner.
         epoch: u64,
-        /// How that came.
+        /// Cause and duration of the change.
         succession: Succession,
     },
-    /// It is not the home of a domain any more. The store has refused it, or will.
+    /// This controller is no longer the home of a domain. The store has refused it, or will.
     Cease {
         /// The domain.
         domain: u16,
     },
     /// The map has changed.
     Changed(Arc<Map>),
-    /// An operator has drained this controller, which is the home: it stops serving in order, then calls [`Member::leave`].
+    /// An operator has drained this controller, which is the home: the driver stops serving in order, then calls
+    /// [`Member::leave`].
     HandOver,
-    /// A change that was asked for is made, or refused.
+    /// Result of a requested change.
     Settled(Change, Result<(), Refusal>),
-    /// Membership has ended, and with it that it is the home of any domain; no host may be answered any more. Sessions are
-    /// closed, and the process ends.
+    /// Membership has ended, and with it every home role: the driver must answer no host, close all sessions, and end
+    /// the process.
     Ended(MembershipEnd),
 }
 
-/// Why membership has ended.
+/// Reason for the end of membership.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MembershipEnd {
-    /// It has left.
+    /// The controller has left.
     #[error("this controller has left the cluster")]
     Left,
     /// The others found it silent.
@@ -76,23 +77,23 @@ pub enum MembershipEnd {
     /// The store refuses this process.
     #[error("the store refuses this process, as another one has taken over: it starts again")]
     Fenced,
-    /// Another process takes part under the same number.
+    /// Another process takes part with the same number.
     #[error(
         "controller {0} of this cluster is running already: give each controller a data folder of its own"
     )]
     NumberInUse(u16),
-    /// There are too many controllers.
+    /// The maximum number of controllers is reached.
     #[error("the cluster has {MAX_MEMBERS} controllers already: remove one first")]
     TooMany,
-    /// The map is of another array.
+    /// The map belongs to another array.
     #[error("the namespace is used by the cluster of array {0}: use another namespace")]
     OtherArray(String),
-    /// The map can't be read.
+    /// The map is unreadable.
     #[error("{0}")]
     Map(String),
 }
 
-/// Beats of a process that has ended which may still arrive. A running process sends six a second.
+/// Beats of an ended process that may still arrive. A running process sends six a second.
 const MAX_LATE_BEATS: u32 = 12;
 
 /// An outstanding request.
@@ -116,30 +117,30 @@ enum Operation {
 pub struct Member {
     config: Config,
     lease: Arc<Lease>,
-    /// The lease has held since then, if it holds.
+    /// Start of the current lease, if it holds.
     lease_since: u64,
-    /// When the newest beat that each witness took was sent.
+    /// Send time of the newest beat that each witness took.
     beaten: Vec<Option<u64>>,
     started: Option<u64>,
-    /// Seconds since 1970, which maps show to operators.
+    /// Seconds since 1970, for display in maps.
     unix_seconds: u64,
     map: Option<Arc<Map>>,
-    /// There is no map, as far as is known.
+    /// No map is known to exist.
     map_missing: bool,
-    /// Nothing is proposed before a map that was read after this.
+    /// No proposal is made before a map was read after this time.
     stale_since: Option<u64>,
     /// The version of the map in which this process joined.
     joined: Option<u64>,
     count: u64,
     next_round: u64,
-    /// After an error of the arbiter: nothing is tried again before this, except by a round.
+    /// After an error of the arbiter, nothing is retried before this time, except by a round.
     quiet_until: u64,
     pending: BTreeMap<RequestId, Pending>,
     next_request: u64,
     observation: Observation,
     expulsion: Option<Expulsion>,
     serving: BTreeMap<u16, u64>,
-    /// Domains that are to get another home.
+    /// Domains that need another home.
     given_up: BTreeSet<u16>,
     /// Requests of operators, oldest first.
     changes: VecDeque<Change>,
@@ -154,7 +155,7 @@ impl Member {
     /// A process that is not a member yet.
     ///
     /// # Panics
-    /// If the number of witnesses is even: half of them would be no majority.
+    /// If the number of witnesses is even: half of them would not be a majority.
     pub fn new(config: Config) -> Self {
         assert!(config.witnesses % 2 == 1, "an odd number of witnesses");
         Self {
@@ -185,22 +186,22 @@ impl Member {
         }
     }
 
-    /// Whether hosts may be answered; it stays the same object.
+    /// The lease, which says whether hosts may be answered; always the same object.
     pub fn lease(&self) -> Arc<Lease> {
         self.lease.clone()
     }
 
-    /// The map that is known.
+    /// The newest known map.
     pub fn map(&self) -> Option<&Arc<Map>> {
         self.map.as_ref()
     }
 
-    /// Sets the time of day, in seconds since 1970, which the maps that this member makes show. Nothing else depends on it.
+    /// Sets the time of day, in seconds since 1970, which maps of this member show. Nothing else depends on it.
     pub fn set_time(&mut self, seconds: u64) {
         self.unix_seconds = seconds;
     }
 
-    /// Its number.
+    /// Number of the controller.
     pub fn id(&self) -> MemberId {
         self.config.identity.id
     }
@@ -210,25 +211,26 @@ impl Member {
         std::mem::take(&mut self.events)
     }
 
-    /// Ends the membership in order: no host is answered from now on, and others get its domains at once.
+    /// Leaves the cluster in order: no host is answered from now on, and others get the domains at once.
     pub fn leave(&mut self) {
         self.lease.end();
         self.leaving = true;
     }
 
-    /// Gives a domain to another controller, as its store failed here or it is to move. It is not served from now on.
+    /// Gives a domain to another controller, because its store failed here or the domain has to move. It is not served
+    /// from now on.
     pub fn give_up(&mut self, domain: u16) {
         if self.serving.contains_key(&domain) {
             self.given_up.insert(domain);
         }
     }
 
-    /// Asks for a change of the map; [`Event::Settled`] reports what came of it.
+    /// Requests a change of the map; [`Event::Settled`] reports the result.
     pub fn change(&mut self, change: Change) {
         self.changes.push_back(change);
     }
 
-    /// When [`Member::poll`] is to be called next, at the latest.
+    /// Latest time of the next [`Member::poll`].
     pub fn next_wake(&self, now: u64) -> u64 {
         if self.has_ended {
             return u64::MAX;
@@ -271,7 +273,7 @@ impl Member {
         requests
     }
 
-    /// Takes a reply. Those to requests that were given up are ignored.
+    /// Processes a reply. Replies to abandoned requests are ignored.
     pub fn reply(&mut self, now: u64, id: RequestId, reply: Reply) {
         let Some(Pending { operation, sent }) = self.pending.remove(&id) else { return };
         if self.has_ended {
@@ -290,7 +292,7 @@ impl Member {
             (Operation::Map, Reply::Map(Ok(bytes))) => self.note_map(now, sent, bytes.as_deref()),
             (Operation::Signs(witness), Reply::Signs(Ok(signs))) => self.note_signs(now, witness, &signs),
             (Operation::Beat(witness), Reply::Done(Ok(true))) => self.note_beat(now, witness, sent),
-            // A mark, or a beat of this process that came late.
+            // A mark, or a late beat of this process.
             (Operation::Beat(_), Reply::Done(Ok(false))) => self.stale_since = Some(now),
             (Operation::Mark { witness, mark }, Reply::Done(Ok(marked))) => {
                 self.note_mark(now, witness, mark, marked)
@@ -312,7 +314,7 @@ impl Member {
         self.count += 1;
         let beat = Beat { joined, count: self.count };
         for witness in 0..self.config.witnesses {
-            // One operation on an object at a time.
+            // One operation at a time for each object.
             if !self.is_pending(|operation| matches!(operation, Operation::Beat(of) if *of == witness)) {
                 let request = Request::Beat { witness, member: self.id(), beat, map_version: map.version };
                 self.request(now, Operation::Beat(witness), request, requests);
@@ -429,7 +431,7 @@ impl Member {
             Some((Standing::Active, joined)) if self.joined.replace(joined).is_none() => {
                 self.observation.forget_member(self.id());
                 self.events.push(Event::Joined);
-                // It has no beats yet, and needs some before others count it as silent.
+                // A new member has no beats yet, and needs some before others count it as silent.
                 self.next_round = 0;
             }
             Some((Standing::Active, _)) => {}
@@ -453,7 +455,7 @@ impl Member {
         }
     }
 
-    /// How this controller has become the home of its domains in a map that comes.
+    /// Causes by which this controller has become the home of its domains in a new map.
     fn successions(&self, now: u64, map: &Map) -> BTreeMap<u16, Succession> {
         let (before, expulsion) = (self.map.as_deref(), self.expulsion.as_ref());
         let known = Known { before, observation: &self.observation, expulsion, now };
@@ -464,7 +466,7 @@ impl Member {
 
     fn follow_domains(&mut self, map: &Map, successions: &BTreeMap<u16, Succession>) {
         let Some(joined) = self.joined else { return };
-        // An epoch of an earlier process with this number is not for this one.
+        // Ignore epochs of an earlier process with this number.
         let homes = map.domains_of(self.id()).filter(|domain| domain.epoch >= joined);
         let homes: BTreeMap<u16, u64> = homes.map(|domain| (domain.domain, domain.epoch)).collect();
         let before = std::mem::replace(&mut self.serving, homes.clone());

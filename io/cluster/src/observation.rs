@@ -1,4 +1,4 @@
-//! Observations of other members: since when the beat of each is unchanged in each witness.
+//! Observations of other members: the time since which the beat of each is unchanged in each witness.
 
 use shelf::arbiter::{Beat, MemberId, Sign, Signs};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct Observation {
     witnesses: Vec<BTreeMap<MemberId, Seen>>,
-    /// The newest mark of the member itself.
+    /// The newest mark of this member itself.
     own_mark: u64,
 }
 
@@ -28,8 +28,8 @@ impl Observation {
         Self { witnesses: vec![BTreeMap::new(); witnesses], own_mark: 0 }
     }
 
-    /// Notes what a witness holds. `members` are those that are judged, with the version in which they joined: one without
-    /// a sign of that process counts from when this is noticed.
+    /// Notes the signs in a witness. `members` are the judged members, with the version in which they joined: a member
+    /// without a sign of that process counts from this moment.
     pub fn note(&mut self, witness: usize, signs: &Signs, members: &[MemberId], own: MemberId, now: u64) {
         let sign = |member: MemberId| signs.get(&member).copied().unwrap_or_default();
         let Sign { mark, .. } = sign(own);
@@ -45,12 +45,12 @@ impl Observation {
         }
     }
 
-    /// Forgets a beat that turned out not to be the last one.
+    /// Discards a beat that turned out not to be the last one.
     pub fn forget(&mut self, witness: usize, member: MemberId) {
         self.witnesses[witness].remove(&member);
     }
 
-    /// Forgets everything about a member: another process has its number.
+    /// Discards everything about a member: another process has its number.
     pub fn forget_member(&mut self, member: MemberId) {
         for seen in &mut self.witnesses {
             seen.remove(&member);
@@ -62,7 +62,7 @@ impl Observation {
         self.witnesses[witness].get(&member).copied()
     }
 
-    /// Since when a majority of witnesses have had the same beat of a member.
+    /// Time since which a majority of witnesses have had the same beat of a member.
     pub fn unchanged_since(&self, member: MemberId) -> Option<u64> {
         let mut since: Vec<_> =
             self.witnesses.iter().filter_map(|seen| seen.get(&member)).map(|it| it.since_ns).collect();
@@ -70,7 +70,7 @@ impl Observation {
         since.get(majority(self.witnesses.len()) - 1).copied()
     }
 
-    /// The newest mark of the member itself.
+    /// The newest mark of this member itself.
     pub fn own_mark(&self) -> u64 {
         self.own_mark
     }

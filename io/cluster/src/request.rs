@@ -1,4 +1,4 @@
-//! Requests of a member to the arbiter, and the replies.
+//! Requests of a member to the arbiter, and their replies.
 
 use bytes::Bytes;
 use shelf::arbiter::{Arbiter, Beat, MemberId, Signs};
@@ -15,11 +15,11 @@ pub enum Request {
     Map,
     /// [`Arbiter::replace`].
     Replace {
-        /// The version that is replaced.
+        /// The version to replace.
         expected: Option<u64>,
-        /// The new one.
+        /// The new version.
         version: u64,
-        /// Its bytes.
+        /// The encoded map.
         map: Bytes,
     },
     /// [`Arbiter::signs`].
@@ -35,7 +35,7 @@ pub enum Request {
         member: MemberId,
         /// The beat.
         beat: Beat,
-        /// The map that it knows.
+        /// The version of the map that the member knows.
         map_version: u64,
     },
     /// [`Arbiter::mark`].
@@ -46,24 +46,25 @@ pub enum Request {
         member: MemberId,
         /// The beat that was seen.
         seen: Beat,
-        /// The version of the map that is to expel it.
+        /// The version of the map that will expel the member.
         mark: u64,
     },
 }
 
-/// Reply of the arbiter. An error that is not [`Fenced`](shelf::Error::Fenced) leaves open what happened.
+/// Reply of the arbiter. After an error other than [`Fenced`](shelf::Error::Fenced), it is unknown whether the request
+/// took effect.
 #[derive(Debug)]
 pub enum Reply {
-    /// Of [`Request::Map`].
+    /// Reply to [`Request::Map`].
     Map(shelf::Result<Option<Bytes>>),
-    /// Of [`Request::Signs`].
+    /// Reply to [`Request::Signs`].
     Signs(shelf::Result<Signs>),
-    /// Of the others: whether it took effect.
+    /// Reply to the other requests: whether it took effect.
     Done(shelf::Result<bool>),
 }
 
 impl Request {
-    /// Performs it.
+    /// Performs the request.
     pub fn perform(self, arbiter: &dyn Arbiter) -> BoxFuture<'static, Reply> {
         fn done(future: BoxFuture<'static, shelf::Result<bool>>) -> BoxFuture<'static, Reply> {
             Box::pin(async move { Reply::Done(future.await) })

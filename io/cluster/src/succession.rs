@@ -1,42 +1,41 @@
-//! How a controller became the home of a domain: which one was it before, why it changed, and how long that took. Operators
-//! read it; nothing depends on it.
+//! Record of a change of home: the previous home, the cause, and the duration of each phase. For operators only.
 
 use crate::expulsion::Expulsion;
 use crate::map::{Map, Standing};
 use crate::observation::Observation;
 use shelf::arbiter::MemberId;
 
-/// Why the previous home is not the home any more.
+/// Cause of the end of the previous home.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
-    /// There was none, as far as this controller knows.
+    /// No previous home is known.
     #[default]
     First,
-    /// It was an earlier process of the same controller.
+    /// The previous home was an earlier process of the same controller.
     Restarted,
-    /// It left.
+    /// The previous home left.
     Left,
-    /// It was found silent.
+    /// The previous home was found silent.
     Expelled,
-    /// It gave the domain up, or was drained.
+    /// The previous home gave the domain up, or was drained.
     GivenUp,
 }
 
-/// A change of the home of a domain, as the new home saw it.
+/// A change of the home of a domain, as seen by the new home.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Succession {
     /// The previous home.
     pub from: Option<MemberId>,
     /// Why the home changed.
     pub cause: Cause,
-    /// For how long this controller had seen no beat of it when its expulsion began, or when another controller had
+    /// Time without a beat of the previous home until its expulsion began here, or until another controller had
     /// expelled it.
     pub silent_ns: u64,
-    /// From there until the map had the new home.
+    /// Time from then until the map had the new home.
     pub agreed_ns: u64,
 }
 
-/// State of the others until a map arrived.
+/// State of the other members before a map arrived.
 pub struct Known<'a> {
     pub before: Option<&'a Map>,
     pub observation: &'a Observation,
@@ -45,7 +44,7 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// How the home of a domain in the map `after`, controller `own`, has become it.
+    /// The change by which controller `own` has become the home of a domain in the map `after`.
     pub fn succession(&self, domain: u16, own: MemberId, after: &Map) -> Succession {
         let before = self.before.and_then(|map| map.home(domain)).map(|domain| MemberId(domain.home));
         let Some(from) = before else { return Succession::default() };

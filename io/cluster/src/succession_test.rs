@@ -14,7 +14,7 @@ fn identity(id: u16) -> Identity {
     }
 }
 
-/// Two controllers, of which the first is the home.
+/// Two controllers; the first one is the home.
 fn pair() -> Map {
     let mut map = Map::first(7, (1, 0), &identity(1)).next(0, 0);
     map.admit(&identity(2));

@@ -1,23 +1,23 @@
-//! Intervals of beats, leases and judgements, and the relation between them that safety needs.
+//! Intervals of beats, leases and judgements, and the safety condition between them.
 
 /// Intervals in nanoseconds of a member's own clock, which counts while the machine sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Interval of beats.
     pub beat_ns: u64,
-    /// How long hosts may be answered after the sending of a beat that a majority took.
+    /// Duration of the lease after the sending of a beat that a majority took.
     pub lease_ns: u64,
-    /// How long a beat has to be seen unchanged before its member may be marked.
+    /// Time that a beat must be seen unchanged before its member may be marked.
     pub dead_ns: u64,
-    /// After this a request without an answer is made again; the first one may still take effect.
+    /// Time after which an unanswered request is repeated; the first one may still take effect.
     pub patience_ns: u64,
 }
 
-/// A clock runs at most this much too fast or too slow.
+/// Maximum deviation of a clock's rate.
 const DRIFT_PERCENT: u64 = 10;
 
 impl Timing {
-    /// The intervals that the product uses: four beats may be lost, and a silent member is noticed within 4 s.
+    /// The product's intervals: four beats may be lost, and a silent member is noticed within 4 s.
     pub const PRODUCT: Self = Self {
         beat_ns: 500_000_000,
         lease_ns: 2_500_000_000,

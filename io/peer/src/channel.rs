@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 /// A received message of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// The other end said hello: messages may be sent.
+    /// Hello of the other end: messages may be sent now.
     Hello(Hello),
     /// A message.
     Message {
         /// The domain.
         domain: u16,
-        /// The number of the request that it is or replies to.
+        /// Number of the request, or of the request that it replies to.
         number: u64,
         /// Its content.
         message: Message,
@@ -27,14 +27,14 @@ pub enum Received {
 pub struct Channel {
     own: Hello,
     decoder: Decoder,
-    /// The version that both speak.
+    /// The version in use.
     version: Option<u16>,
     output: VecDeque<Bytes>,
     failed: Option<Error>,
 }
 
 impl Channel {
-    /// A new connection. What it sends first says which controller this is.
+    /// A new connection. Its first message, the hello, names this controller.
     pub fn new(member: u16, array: u128, joined: u64) -> Self {
         let own = Hello { oldest: *VERSIONS.start(), newest: *VERSIONS.end(), member, array, joined };
         let (decoder, output) = (Decoder::default(), VecDeque::new());
@@ -43,7 +43,7 @@ impl Channel {
         channel
     }
 
-    /// The version that both ends speak, once it is known.
+    /// The version in use, once both hellos are known.
     pub fn version(&self) -> Option<u16> {
         self.version
     }
@@ -51,7 +51,7 @@ impl Channel {
     /// Sends a message.
     ///
     /// # Panics
-    /// Before the other end has said hello, or if it is longer than a frame may be.
+    /// Before the hello of the other end, or if the message exceeds the maximum frame length.
     pub fn send(&mut self, domain: u16, number: u64, message: &Message) {
         assert!(self.version.is_some(), "both ends have said hello");
         self.push(domain, number, message);
@@ -64,7 +64,7 @@ impl Channel {
         self.output.extend(payload.into_iter().filter(|piece| !piece.is_empty()));
     }
 
-    /// Takes what is to be written to the socket, in order.
+    /// Takes the bytes to write to the socket, in order.
     pub fn take_output(&mut self) -> Vec<Bytes> {
         self.output.drain(..).collect()
     }
@@ -76,10 +76,10 @@ impl Channel {
         }
     }
 
-    /// The next message that was received; `None` until there is one. A kind that is not known is refused here.
+    /// The next received message; `None` until there is one. An unknown kind is refused here.
     ///
     /// # Errors
-    /// Why the connection is to be closed; the same at every later call.
+    /// The reason for closing the connection; the same at every later call.
     pub fn next_message(&mut self) -> Result<Option<Received>> {
         if let Some(error) = &self.failed {
             return Err(error.clone());

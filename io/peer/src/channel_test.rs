@@ -174,7 +174,7 @@ proptest! {
         stream[at] ^= 1 << bit;
         other.receive(stream.into());
         let mut found = 0;
-        // Whatever came before the change is as it was sent.
+        // Messages before the change are intact.
         while let Ok(Some(Received::Message { message, .. })) = other.next_message() {
             prop_assert_eq!(&message, &sent[found]);
             found += 1;

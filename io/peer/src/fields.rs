@@ -9,12 +9,12 @@ pub fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-/// The fields of a payload that were not read yet.
+/// The unread fields of a payload.
 pub struct Fields(Bytes);
 
 #[expect(missing_docs, reason = "the integers of these sizes")]
 impl Fields {
-    /// All of a payload.
+    /// The fields of a whole payload.
     pub fn new(payload: Bytes) -> Self {
         Self(payload)
     }
@@ -46,12 +46,12 @@ impl Fields {
         self.fixed(16, Bytes::get_u128_le)
     }
 
-    /// A field that older releases do not send: zero without it.
+    /// A field that older releases do not send; zero if it is missing.
     pub fn added_u8(&mut self) -> Result<u8> {
         if self.0.is_empty() { Ok(0) } else { self.u8() }
     }
 
-    /// A field that older releases do not send: zero without it.
+    /// A field that older releases do not send; zero if it is missing.
     pub fn added_u64(&mut self) -> Result<u64> {
         if self.0.is_empty() { Ok(0) } else { self.u64() }
     }
@@ -63,12 +63,12 @@ impl Fields {
         Ok(out)
     }
 
-    /// The next bytes, this many.
+    /// The next `count` bytes.
     pub fn take(&mut self, count: usize) -> Result<Bytes> {
         self.fixed(count, |from| from.split_to(count))
     }
 
-    /// A byte string of at most `max` bytes, as [`put_bytes`] wrote it.
+    /// A byte string of at most `max` bytes, as written by [`put_bytes`].
     pub fn bytes(&mut self, max: usize) -> Result<Bytes> {
         let len = self.u32()? as usize;
         if len > max {

@@ -1,4 +1,4 @@
-//! Frames: a header with a checksum of its own, so that its length can be relied on, and a payload with another one.
+//! Frames: a header with a checksum of its own, so that its length can be trusted, and a payload with another checksum.
 //!
 //! | bytes | header |
 //! |---|---|
@@ -20,7 +20,7 @@ use std::mem;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 32;
 
-/// Longest payload: the data of the longest command, and what is around it.
+/// Maximum payload: the data of the longest command, and its other fields.
 pub const MAX_PAYLOAD_BYTES: usize = (32 << 20) + (64 << 10);
 
 const MAGIC: [u8; 4] = *b"ASHL";
@@ -28,11 +28,11 @@ const MAGIC: [u8; 4] = *b"ASHL";
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Kind of the payload. An unknown kind is refused alone, never the connection.
+    /// Kind of the payload. An unknown kind is refused alone and does not end the connection.
     pub kind: u16,
-    /// The domain that it is about.
+    /// The domain that the frame concerns.
     pub domain: u16,
-    /// The number of the request that it is, or replies to.
+    /// Number of the request, or of the request that the frame replies to.
     pub number: u64,
     /// Its payload.
     pub payload: Bytes,
@@ -63,7 +63,7 @@ pub fn header(kind: u16, domain: u16, number: u64, payload: &[Bytes]) -> [u8; HE
     out
 }
 
-/// A header that was checked.
+/// A checked header.
 struct Header {
     kind: u16,
     domain: u16,
@@ -100,10 +100,10 @@ impl Header {
     }
 }
 
-/// Takes frames out of a stream. Payloads of frames that came in one piece are not copied.
+/// Splits a stream into frames. The payload of a frame that arrived in one piece is not copied.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// The beginning of a frame that did not come in one piece.
+    /// The start of a frame that arrived in several pieces.
     begun: BytesMut,
     /// The bytes after it.
     input: Bytes,
@@ -118,11 +118,11 @@ impl Decoder {
         };
     }
 
-    /// The next frame; `None` until all of it is there. Payloads over `max_payload` are refused by their header, before
-    /// there is memory for them.
+    /// The next frame; `None` until it is complete. A payload over `max_payload` is refused when its header arrives,
+    /// before memory is allocated.
     ///
     /// # Errors
-    /// [`Error::Malformed`]: nothing can be read after it.
+    /// [`Error::Malformed`]: the rest of the stream is unusable.
     pub fn next(&mut self, max_payload: usize) -> Result<Option<Frame>> {
         if self.begun.is_empty() {
             let Some(header) = whole(&self.input, max_payload)? else {
@@ -151,10 +151,10 @@ impl Decoder {
     }
 }
 
-/// The header of the first frame, if all of that is there.
+/// The header of the first frame, if it is complete.
 fn whole(bytes: &[u8], max_payload: usize) -> Result<Option<Header>> {
     let Some(header) = bytes.get(..HEADER_BYTES) else {
-        // The beginning of what can't be a frame is refused at once.
+        // Bytes that can't begin a frame are refused at once.
         let begun = bytes.len().min(MAGIC.len());
         let fits = bytes.get(..begun) == MAGIC.get(..begun);
         return if fits { Ok(None) } else { Err(Error::Malformed("bytes that begin no frame")) };

@@ -1,9 +1,9 @@
 //! The link between the controllers of a cluster: frames and messages.
 //!
-//! A front end sends whole SCSI commands to the home controller and gets status, sense data and data back. This crate has
-//! the bytes of that and nothing that moves them: [`frame`] delimits and checks, [`message`] gives frames a meaning,
-//! [`Channel`] is one end of a connection without its socket. Both ends are authenticated by mutual TLS before a byte reaches
-//! this crate, and nothing here relies on it.
+//! A front end sends whole SCSI commands to the home controller, which returns status, sense data and data. This crate
+//! defines the encoding and has no sockets: [`frame`] delimits and checks frames, [`message`] encodes their content,
+//! [`Channel`] is one end of a connection. Mutual TLS authenticates both ends before a byte reaches this crate; the
+//! decoders do not rely on it.
 
 mod channel;
 pub mod fields;
@@ -12,10 +12,10 @@ pub mod message;
 
 pub use channel::{Channel, Received};
 
-/// Why a connection of a link ends.
+/// Reason for the end of a link's connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Bytes that are not of this protocol, or were changed on the way.
+    /// Bytes that do not follow the protocol, or that were damaged in transit.
     #[error("the link received {0}")]
     Malformed(&'static str),
     /// Both ends have no version in common.
@@ -24,16 +24,16 @@ pub enum Error {
              update the older one"
     )]
     Versions {
-        /// The oldest that the other speaks.
+        /// Oldest version of the other end.
         oldest: u16,
-        /// The newest that it speaks.
+        /// Newest version of the other end.
         newest: u16,
-        /// The oldest of this end.
+        /// Oldest version of this end.
         own_oldest: u16,
-        /// The newest of this end.
+        /// Newest version of this end.
         own_newest: u16,
     },
-    /// The other end is of another array.
+    /// The other end belongs to another array.
     #[error(
         "the other controller is of array {0:032x}: give this one the address of a controller of its own array"
     )]

@@ -1,18 +1,18 @@
-//! Messages: what frames mean. Fixed fields come first, then byte strings with their lengths, and what follows them is
-//! of a newer version and ignored.
+//! Messages: the content of frames. Fixed fields come first, then byte strings with their lengths. Further fields
+//! belong to a newer version and are ignored.
 
 use crate::fields::{Fields, put_bytes};
 use crate::{Error, Result};
 use block::{FrameBlocks, Piece, Place, Recipe, Sequence};
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Versions of the link that this release speaks. The newest that both ends speak is used.
+/// Versions of the link that this release supports. Both ends use the newest common one.
 pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=1;
 
-/// Longest payload before both ends have said hello.
+/// Maximum payload before both ends have sent hello.
 pub const MAX_HELLO_BYTES: usize = 256;
 
-/// The fields of most messages fit into this.
+/// Buffer size that holds the fields of most messages.
 const FIELDS_BYTES: usize = 128;
 
 /// Longest CDB (SAM-5 5.2).
@@ -27,45 +27,45 @@ pub const MAX_NAME_BYTES: usize = 223;
 /// The first message of both ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The oldest version that the sender speaks.
+    /// Oldest version that the sender supports.
     pub oldest: u16,
-    /// The newest that it speaks.
+    /// Newest version that the sender supports.
     pub newest: u16,
     /// The number of the controller.
     pub member: u16,
     /// The array.
     pub array: u128,
-    /// The version of the map in which its process joined.
+    /// The version of the map in which the sender's process joined.
     pub joined: u64,
 }
 
-/// The power-on in a pulse of a home that does not know it yet.
+/// Power-on in a pulse from a home that does not know it yet.
 pub const POWER_ON_UNKNOWN: u64 = u64::MAX;
 
-/// An I_T nexus of a front end, as the home is to know it.
+/// An I_T nexus of a front end, announced to the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attach {
-    /// The number by which commands name it on this connection.
+    /// Number of the nexus in commands on this connection.
     pub nexus: u32,
     /// The relative target port.
     pub port: u16,
     /// ISID of the initiator port.
     pub isid: [u8; 6],
-    /// True if a home has had it, and the host is not to see that this one is new: no POWER ON.
+    /// True if a home has had the nexus, and the host must see no new one: no POWER ON.
     pub resume: bool,
     /// The initiator's name.
     pub initiator: Bytes,
-    /// The power-on of the target in which that home had it; zero from a release that does not know it.
+    /// The power-on of the target in which that home had the nexus; zero from a release without power-ons.
     pub power_on: u64,
 }
 
 /// A SCSI command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Its place among the commands of the front end.
+    /// Position among the commands of the front end.
     pub sequence: Sequence,
-    /// The newest reading of the home's clock that the front end had when the command came from its host. The home refuses
-    /// what is too old.
+    /// The newest reading of the home's clock that the front end had when the command arrived from its host. The home
+    /// refuses commands that are too old.
     pub read_ns: u64,
     /// The nexus.
     pub nexus: u32,
@@ -77,14 +77,14 @@ pub struct Command {
     pub lun: u64,
     /// The task tag.
     pub tag: u64,
-    /// Bytes of Data-In that the initiator takes.
+    /// Maximum bytes of Data-In that the initiator accepts.
     pub data_in_limit: u64,
     /// The command descriptor block.
     pub cdb: Bytes,
     /// Data-Out.
     pub data: Bytes,
-    /// The reply may be [`Message::Located`]: the front end reads the data itself. An older release does not know this, and
-    /// sends the data.
+    /// The reply may be [`Message::Located`]: the front end reads the data itself. An older release ignores this field
+    /// and sends the data.
     pub locates: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct Response {
     pub status: u8,
     /// Bytes of Data-Out that the CDB asked for.
     pub data_out_wanted: u64,
-    /// Sense data, or nothing.
+    /// Sense data, possibly empty.
     pub sense: Bytes,
     /// Data-In.
     pub data_in: Bytes,
@@ -104,7 +104,7 @@ pub struct Response {
 /// A task management function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manage {
-    /// Its place among the requests of the front end.
+    /// Position among the requests of the front end.
     pub sequence: Sequence,
     /// The nexus.
     pub nexus: u32,
@@ -112,7 +112,7 @@ pub struct Manage {
     pub function: u8,
     /// The logical unit.
     pub lun: u64,
-    /// The task that it refers to.
+    /// Tag of the referenced task.
     pub tag: u64,
 }
 
@@ -121,23 +121,23 @@ pub struct Manage {
 pub enum Message {
     /// Kind 1.
     Hello(Hello),
-    /// Kind 2: reply to a request of a kind that the receiver does not know, or can't do.
+    /// Kind 2: reply to a request of a kind that the receiver does not know or support.
     Refused,
-    /// Kind 3: the sender's clock, several times a second, and a sign of life.
+    /// Kind 3: the sender's clock, several times a second, as a sign of life.
     Pulse {
         /// Nanoseconds.
         clock_ns: u64,
-        /// The number of the target's power-on, as far as the sender knows. Zero: it does not know one, or is of a release that
-        /// does not save volatile state. [`POWER_ON_UNKNOWN`]: the home does not know it yet.
+        /// Number of the target's power-on, as known by the sender. Zero: the sender knows none, or its release does
+        /// not save volatile state. [`POWER_ON_UNKNOWN`]: the home does not know it yet.
         power_on: u64,
     },
-    /// Kind 4: begin a nexus; the reply is [`Message::Attached`].
+    /// Kind 4: begins a nexus; the reply is [`Message::Attached`].
     Attach(Attach),
     /// Kind 5.
     Attached {
-        /// Number of the nexus at the home: the same as long as the home has not forgotten it, its tasks and its answers.
+        /// Number of the nexus at the home, unchanged as long as the home has the nexus, its tasks and its answers.
         incarnation: u64,
-        /// The home's store notes which commands of this nexus took effect, and the home looks those up that are sent again. An
+        /// The home's store notes the commands of this nexus that took effect, and the home looks up repeated ones. An
         /// older release does neither.
         notes: bool,
     },
@@ -157,11 +157,11 @@ pub enum Message {
         /// The response.
         response: u8,
     },
-    /// Kind 11: a command has ended without a response, as it was aborted.
+    /// Kind 11: a command has ended without a response, since it was aborted.
     Ended,
-    /// Kind 12: what a front end needs of the configuration, in full; what it replaces is out of force. Its form is the daemon's.
+    /// Kind 12: the configuration of a front end, in full; it replaces the previous one. The daemon defines its format.
     Configuration(Bytes),
-    /// Kind 13: GOOD to a command that [`Command::locates`], and where its Data-In is.
+    /// Kind 13: GOOD for a command that [`Command::locates`], and the location of its Data-In.
     Located(Recipe),
     /// Any other kind, of a newer version.
     Unknown {
@@ -171,7 +171,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The number of its kind.
+    /// Number of the message's kind.
     pub fn kind(&self) -> u16 {
         match self {
             Self::Hello(_) => 1,
@@ -329,7 +329,7 @@ const ZEROS: u8 = 0;
 const BYTES: u8 = 1;
 const BLOCKS: u8 = 2;
 
-/// A recipe after what is in `out`, in pieces: its bytes are not copied.
+/// Encodes a recipe after the bytes of `out`, in pieces: its data bytes are not copied.
 fn encode_recipe(recipe: &Recipe, mut out: BytesMut) -> Vec<Bytes> {
     let mut parts = Vec::new();
     out.put_u64_le(recipe.opening);

@@ -1,4 +1,4 @@
-//! Decisions of a member: which other member is silent, and which map it proposes.
+//! Decisions of a member: members that are silent, and the map to propose.
 
 use super::{Event, Member, MembershipEnd, Operation};
 use crate::change::{Change, Refusal};
@@ -8,22 +8,22 @@ use crate::request::{Request, RequestId};
 use shelf::arbiter::MemberId;
 
 impl Member {
-    /// Those whose beats are watched: the other members; before joining, an earlier process with the own number.
+    /// Members whose beats are watched: the other members; before joining, an earlier process with the same number.
     pub(super) fn judged(&self) -> Vec<MemberId> {
         let (Some(map), own) = (&self.map, self.id()) else { return Vec::new() };
         let is_judged = |member: &MemberId| (*member == own) != self.joined.is_some();
         map.active_members().map(|(member, _)| member).filter(is_judged).collect()
     }
 
-    /// When a member counts as silent, unless its beat changes: it was seen unchanged for long enough, while the own beats
-    /// counted. So a store that stalls for all members expels none.
+    /// Time at which a member counts as silent, unless its beat changes: the beat was seen unchanged for long enough,
+    /// while this member's beats counted. So a store that stalls for all members expels none.
     pub(super) fn due(&self, member: MemberId) -> Option<u64> {
         let since = self.observation.unchanged_since(member)?;
         let since = if self.joined.is_some() { since.max(self.lease_since) } else { since };
         Some(since + self.config.timing.dead_ns)
     }
 
-    /// Other members that have beaten lately.
+    /// Other members with recent beats.
     fn fresh(&self, now: u64, except: Option<MemberId>) -> Vec<MemberId> {
         let lease_ns = self.config.timing.lease_ns;
         let is_fresh = |member: &MemberId| {
@@ -33,7 +33,7 @@ impl Member {
         self.judged().into_iter().filter(is_fresh).collect()
     }
 
-    /// A member judges while its own lease holds; a process that has not joined, only its own predecessor.
+    /// Whether the member may judge: while its own lease holds; before joining, only its predecessor.
     fn may_judge(&self, now: u64) -> bool {
         self.joined.is_none() || self.lease.holds(now)
     }
@@ -87,7 +87,7 @@ impl Member {
         }
     }
 
-    /// Reports changes that are made, or can't be.
+    /// Reports changes that were made, or are impossible.
     pub(super) fn settle(&mut self, now: u64) {
         while let (Some(change), None) = (self.changes.front().copied(), self.stale_since) {
             let outcome = match self.changed(change, now) {
@@ -100,7 +100,7 @@ impl Member {
         }
     }
 
-    /// The map after a change that was asked for; nothing before this controller takes part.
+    /// The map after a requested change; `None` before this controller takes part.
     fn changed(&self, change: Change, now: u64) -> Option<Result<Option<Map>, Refusal>> {
         let (Some(map), Some(_)) = (&self.map, self.joined) else { return None };
         let mut live = self.fresh(now, None);
@@ -108,7 +108,7 @@ impl Member {
         Some(change.made(map, map.next(0, self.unix_seconds), &live))
     }
 
-    /// The map that is to come next, if this member wants another one.
+    /// The next map, if this member wants another one.
     fn proposal(&self, now: u64) -> Option<Map> {
         let Some(map) = &self.map else {
             let first = self.config.first_version.filter(|_| self.map_missing)?;
@@ -117,7 +117,7 @@ impl Member {
         let expelled = self.expulsion.as_ref().filter(|it| it.is_certain()).map(|it| it.victim);
         let own = self.id();
         if self.joined.is_none() {
-            // Above the epoch of an owner that was not of the cluster, such as a command on the stopped array.
+            // Above the epoch of an owner outside the cluster, such as a command on the stopped array.
             let mut next = map.next(self.config.first_version.unwrap_or(0), self.unix_seconds);
             return self.admission(&mut next, expelled).then_some(next);
         }
@@ -146,8 +146,8 @@ impl Member {
         self.is_marked().then(|| map.next(self.observation.own_mark(), self.unix_seconds))
     }
 
-    /// Makes this process a member. An earlier one with its number has to be expelled in the same step, unless it is known
-    /// to be none any more.
+    /// Makes this process a member. An earlier process with its number is expelled in the same step, unless it is known
+    /// to have ended.
     fn admission(&self, next: &mut Map, expelled: Option<MemberId>) -> bool {
         let own = self.id();
         if next.active(own).is_some() {
@@ -162,8 +162,9 @@ impl Member {
     }
 }
 
-/// Gives a controller the domains whose home does not take part; true if there are any. Their owner has left, or was
-/// expelled. If it is drained, one that is not gets them; should that be silent, it is expelled like any home.
+/// Gives a controller the domains whose home does not take part, since the owner has left or was expelled; true if
+/// there are any. If the controller is drained, one that is not gets them; if that one is silent, it is expelled like
+/// any home.
 fn adopt_orphans(map: &mut Map, heir: MemberId) -> bool {
     let is_orphan = |home: u16| map.active(MemberId(home)).is_none();
     let orphans: Vec<u16> =
