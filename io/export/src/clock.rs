@@ -1,15 +1,15 @@
-//! Time as a dependency: the daemon passes in the system's clock, a test or simulation its own.
+//! Time as a dependency: the daemon passes the system's clock, tests and simulations their own.
 
 use std::pin::Pin;
 
 /// A wait that completes by itself.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The source of time. Latencies are measured with it, and commands over a QoS limit wait by it.
+/// Source of time, for latencies and for the waits of QoS limits.
 pub trait Clock: Send + Sync {
-    /// Nanoseconds since an arbitrary moment; never goes back.
+    /// Nanoseconds since an arbitrary moment; monotonic.
     fn now(&self) -> u64;
 
-    /// Completes when [`Clock::now`] has reached `moment`, or shortly after. Polled by the task that waits.
+    /// Completes when [`Clock::now`] has reached `moment`, or shortly after. Polled by the waiting task.
     fn sleep_until(&self, moment: u64) -> Sleep;
 }

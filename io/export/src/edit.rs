@@ -1,4 +1,4 @@
-//! Changes of the registry: several become one for front ends, which are notified of what it touches.
+//! Changes of the registry: several changes become one, and front ends are notified of everything that it touches.
 
 use crate::clock::Clock;
 use crate::event::Touched;
@@ -11,7 +11,7 @@ use block::{Disk, DiskId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A change under way.
+/// A change in progress.
 pub struct Edit<'a> {
     registry: &'a mut Registry,
     clock: &'a Arc<dyn Clock>,
@@ -23,7 +23,7 @@ impl<'a> Edit<'a> {
         Edit { registry, clock, touched: Touched::default() }
     }
 
-    /// Applies limits where that is due, and returns what was touched.
+    /// Applies pending limits, and returns everything that was touched.
     pub(crate) fn touched(self) -> Touched {
         let Edit { registry, touched, .. } = self;
         let volumes = touched.limits.iter().filter_map(|id| registry.volumes.get(id));
@@ -38,7 +38,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Exports a volume; hosts that are mapped to it see it from now on. Replaces a volume of the same identity.
+    /// Exports a volume; hosts that are mapped to it see it from now on. Replaces a volume with the same identity.
     pub fn add_volume(&mut self, disk: Arc<dyn Disk>) {
         let volume = Volume::new(disk, self.registry.power);
         let id = volume.id();
@@ -68,22 +68,22 @@ impl<'a> Edit<'a> {
             .for_each(|(number, mapping)| self.set_mapping(host, number, Some(mapping.into())));
     }
 
-    /// Sets what a host sees under one logical unit number.
+    /// Sets the mapping of a host for one logical unit number.
     pub fn set_mapping(&mut self, host: &str, number: u16, mapping: Option<Mapping>) {
         if let Some(host) = self.registry.mappings.set(host, number, mapping) {
             self.touched.numbers.entry(host).or_default().insert(number);
         }
     }
 
-    /// Sets the QoS limits of one volume. They apply to commands that are already queued, too.
+    /// Sets the QoS limits of one volume, also for queued commands.
     pub fn set_limits(&mut self, id: DiskId, limits: QosLimits) {
         if self.registry.limits.set_own(id, limits, self.clock) {
             self.touched.limits.insert(id);
         }
     }
 
-    /// Puts a volume into a group, whose limits and quota it shares from now on, or into none. `group` is any number that identifies
-    /// the group.
+    /// Puts a volume into a group, whose limits and quota apply from now on, or into none. `group` is any number that
+    /// identifies the group.
     pub fn set_group(&mut self, id: DiskId, group: Option<u128>) {
         if self.registry.limits.set_group(id, group) {
             self.touched.limits.insert(id);
@@ -95,15 +95,15 @@ impl<'a> Edit<'a> {
         self.touched.limits.extend(self.registry.limits.set_group_limits(group, limits, self.clock));
     }
 
-    /// Sets how many bytes the volumes of a group may have mapped together; `None` removes the quota. Operations that would
-    /// map more fail with [`block::Error::NoSpace`], as they do when the pool is full; mapped blocks can be written,
-    /// and blocks unmapped. `usage` must not wait for a command.
+    /// Sets the maximum number of bytes that the volumes of a group may have mapped together; `None` removes the quota.
+    /// Operations that would map more fail with [`block::Error::NoSpace`], as with a full pool; mapped blocks can be
+    /// overwritten, and blocks unmapped. `usage` must not wait for a command.
     pub fn set_group_quota(&mut self, group: u128, limit: Option<u64>, usage: Usage) {
         self.touched.limits.extend(self.registry.limits.set_group_quota(group, limit, usage));
     }
 
-    /// Limits the rate of commands that unmap, of all volumes together: level 0 is unlimited, level 9 (the maximum) is
-    /// 384 MiB/s, and each level below it doubles the rate.
+    /// Limits the total rate of unmapping of all volumes: level 0 is unlimited, level 9 (the maximum) is 384 MiB/s, and
+    /// each level below it doubles the rate.
     pub fn set_unmap_throttle(&mut self, level: u8) {
         if self.registry.limits.set_unmap_throttle(level, self.clock) {
             self.touched.limits.extend(self.registry.volumes.keys().copied());

@@ -8,7 +8,7 @@ use block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Something that hosts of a volume must be notified of. Each front end encodes it: SCSI as a unit attention.
+/// An event that hosts of a volume must be notified of. Each front end encodes it: SCSI as a unit attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The capacity changed.
@@ -17,13 +17,13 @@ pub enum Event {
     ContentReplaced,
     /// A soft threshold of the pool was crossed.
     ThresholdCrossed,
-    /// The saved state that could not be decoded was cleared: registrations and reservations are gone.
+    /// Saved state that could not be decoded was cleared: registrations and reservations are lost.
     StateCleared,
-    /// The target had lost power since the state was saved that was in force: what is volatile is gone.
+    /// The target had lost power since the current state was saved: volatile state is lost.
     PowerLost,
 }
 
-/// What a change touches. Whatever is not in it is as it was.
+/// Objects that a change touches; all others are unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
     pub(crate) volumes: BTreeSet<DiskId>,
@@ -32,7 +32,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Everything that there is.
+    /// All objects.
     pub(crate) fn all(registry: &Registry) -> Touched {
         let numbers = |host: &Arc<str>| registry.mappings(host).map(|(number, _)| number).collect();
         Touched {
@@ -42,12 +42,12 @@ impl Touched {
         }
     }
 
-    /// The volumes that are exported now, or not any more.
+    /// Volumes that are newly exported, or no longer exported.
     pub fn volumes(&self) -> &BTreeSet<DiskId> {
         &self.volumes
     }
 
-    /// The logical unit numbers under which hosts may see something else than before, by the name of the host.
+    /// Logical unit numbers whose mapping may have changed, by host name.
     pub fn numbers(&self) -> &BTreeMap<Arc<str>, BTreeSet<u16>> {
         &self.numbers
     }
@@ -63,16 +63,16 @@ impl Touched {
 
 /// A protocol front end. It is called on the thread that makes the change and must not block.
 pub trait FrontEnd: Send + Sync {
-    /// The volumes and mappings in `touched` changed, and no others. `registry` is locked during the call.
+    /// Reports changes of volumes and mappings; all of them are in `touched`. `registry` is locked during the call.
     fn mappings_changed(&self, registry: &Registry, touched: &Touched);
 
-    /// QoS limits or quotas of these volumes changed. `registry` is locked during the call.
+    /// Reports changes of QoS limits or quotas of these volumes. `registry` is locked during the call.
     fn limits_changed(&self, registry: &Registry, volumes: &BTreeSet<DiskId>);
 
-    /// `sender` changed the registrations of a volume; the change is in force. The result completes when commands have
-    /// ended that began before and that the reservation refuses now.
+    /// `sender` changed the registrations of a volume; the change is in force. The result completes when earlier
+    /// commands that the reservation now refuses have ended.
     fn reservations_changed(&self, volume: DiskId, sender: &NexusName, change: &Change) -> Sleep;
 
-    /// An event of one volume.
+    /// Reports an event of one volume.
     fn notify(&self, volume: DiskId, event: Event);
 }

@@ -1,8 +1,8 @@
 //! The registry of exported volumes, host mappings and limits: set by operators, read by front ends.
 //!
-//! Changes take effect immediately and are passed to the front ends while the registry is locked, so that every front
-//! end sees them in the same order. No command waits for them. A front end is notified of what a change touches, and looks at
-//! nothing else; several changes that belong together are one ([`Exports::edit`]).
+//! Changes take effect immediately and are passed to the front ends while the registry is locked, so every front end
+//! sees them in the same order. No command waits for them. A front end is notified of the touched objects and examines
+//! no others; several related changes can be one ([`Exports::edit`]).
 
 use crate::clock::Clock;
 use crate::edit::Edit;
@@ -39,23 +39,23 @@ impl Exports {
         &self.clock
     }
 
-    /// Sets what is known of the target's power. No volume was added yet.
+    /// Sets the known state of the target's power, before any volume is added.
     ///
     /// # Panics
-    /// If one was.
+    /// If a volume was added.
     pub fn set_power(&self, power: Power) {
         let mut registry = self.registry.lock();
         assert!(registry.volumes.is_empty(), "the state of volumes depends on it");
         registry.power = power;
     }
 
-    /// What is known of the target's power.
+    /// The known state of the target's power.
     pub fn power(&self) -> Power {
         self.registry.lock().power
     }
 
-    /// Another controller has the target under power-on `known`; or none has, and its power was lost. Does nothing if that was
-    /// known already.
+    /// Resolves an unknown power state: another controller has the target under power-on `known`, or none has, and its
+    /// power was lost. No effect if it was known already.
     pub fn resolve_power(&self, known: Option<u64>) {
         let (ended, front_ends) = {
             let mut registry = self.registry.lock();
@@ -70,7 +70,7 @@ impl Exports {
         }
     }
 
-    /// Adds a front end; it is called with the current mappings.
+    /// Adds a front end, and calls it with the current mappings.
     pub fn add_front_end(&self, front_end: Weak<dyn FrontEnd>) {
         let mut registry = self.registry.lock();
         registry.front_ends.retain(|other| other.strong_count() > 0);
@@ -80,7 +80,7 @@ impl Exports {
         }
     }
 
-    /// Calls `read` with the registry locked, so that it sees a consistent state.
+    /// Calls `read` with the registry locked, so it sees a consistent state.
     pub fn read<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
         read(&self.registry.lock())
     }
@@ -101,17 +101,17 @@ impl Exports {
         result
     }
 
-    /// As [`Edit::add_volume`], alone.
+    /// [`Edit::add_volume`] as a single change.
     pub fn add_volume(&self, disk: Arc<dyn Disk>) {
         self.edit(|edit| edit.add_volume(disk));
     }
 
-    /// As [`Edit::remove_volume`], alone.
+    /// [`Edit::remove_volume`] as a single change.
     pub fn remove_volume(&self, id: DiskId) {
         self.edit(|edit| edit.remove_volume(id));
     }
 
-    /// As [`Edit::set_mappings`], alone.
+    /// [`Edit::set_mappings`] as a single change.
     pub fn set_mappings<M: Into<Mapping>>(&self, host: &str, mappings: BTreeMap<u16, M>) {
         self.edit(|edit| edit.set_mappings(host, mappings));
     }
@@ -126,45 +126,45 @@ impl Exports {
         self.registry.lock().mappings.sharing_with(host)
     }
 
-    /// As [`Edit::set_limits`], alone.
+    /// [`Edit::set_limits`] as a single change.
     pub fn set_limits(&self, id: DiskId, limits: QosLimits) {
         self.edit(|edit| edit.set_limits(id, limits));
     }
 
-    /// As [`Edit::set_group`], alone.
+    /// [`Edit::set_group`] as a single change.
     pub fn set_group(&self, id: DiskId, group: Option<u128>) {
         self.edit(|edit| edit.set_group(id, group));
     }
 
-    /// As [`Edit::set_group_limits`], alone.
+    /// [`Edit::set_group_limits`] as a single change.
     pub fn set_group_limits(&self, group: u128, limits: QosLimits) {
         self.edit(|edit| edit.set_group_limits(group, limits));
     }
 
-    /// As [`Edit::set_group_quota`], alone.
+    /// [`Edit::set_group_quota`] as a single change.
     pub fn set_group_quota(&self, group: u128, limit: Option<u64>, usage: Usage) {
         self.edit(|edit| edit.set_group_quota(group, limit, usage));
     }
 
-    /// Recounts the mapped bytes of a group with a quota, and returns what the quota has refused. The recount is needed
-    /// because blocks are mapped not only by commands.
+    /// Recounts the mapped bytes of a group with a quota, and returns the refusals of the quota. The recount is needed
+    /// because commands are not the only operations that map blocks.
     pub fn refresh_quota(&self, group: u128) -> QuotaRefusals {
         let quota = self.registry.lock().limits.quota(group);
         quota.map(|quota| quota.refresh()).unwrap_or_default()
     }
 
-    /// As [`Edit::set_unmap_throttle`], alone.
+    /// [`Edit::set_unmap_throttle`] as a single change.
     pub fn set_unmap_throttle(&self, level: u8) {
         self.edit(|edit| edit.set_unmap_throttle(level));
     }
 
-    /// The volumes whose saved state can't be decoded. Each refuses commands that would change its medium or its state.
+    /// Volumes whose saved state can't be decoded. Each refuses commands that would change its medium or its state.
     pub fn unreadable_states(&self) -> Vec<DiskId> {
         let registry = self.registry.lock();
         registry.volumes().filter(|volume| volume.state().is_fenced()).map(|volume| volume.id()).collect()
     }
 
-    /// The target ports that registrations name.
+    /// Target ports in registrations.
     pub fn registered_ports(&self) -> BTreeSet<u16> {
         let registry = self.registry.lock();
         let of = |volume: &Arc<Volume>| {
@@ -175,9 +175,9 @@ impl Exports {
         registry.volumes().flat_map(of).collect()
     }
 
-    /// Clears the saved state of a volume that can't be decoded: there are no registrations and no reservation then,
-    /// SCSI mode pages are at their defaults, and hosts may write again. Returns false if there is no such volume, or
-    /// if its state can be decoded.
+    /// Clears the saved state of a volume if it can't be decoded: registrations and the reservation are removed, SCSI
+    /// mode pages get their defaults, and hosts may write again. Returns false if the volume does not exist, or if its
+    /// state can be decoded.
     ///
     /// # Errors
     /// The disk's error if the empty state can't be saved; the volume then keeps refusing changes.
@@ -191,7 +191,7 @@ impl Exports {
     }
 
     /// `sender` changed the registrations of a volume, and the change is in force: every front end notifies its hosts.
-    /// Completes when commands have ended that began before and that the reservation refuses now.
+    /// Completes when earlier commands that the reservation now refuses have ended.
     pub async fn reservations_changed(&self, id: DiskId, sender: &NexusName, change: &Change) {
         let front_ends = self.registry.lock().front_ends();
         let ended: Vec<_> =
@@ -207,15 +207,15 @@ impl Exports {
         front_ends.iter().for_each(|front_end| front_end.notify(id, event));
     }
 
-    /// Commands of a kind that succeeded on the paths that are open, and the sum of their latencies in nanoseconds.
-    /// Both go back when a path is closed.
+    /// Number of successful commands of a kind on the open paths, and the sum of their latencies in nanoseconds. Both
+    /// decrease when a path is closed.
     pub fn open_latencies(&self, operation: Operation) -> (u64, u64) {
         let volumes: Vec<_> = self.registry.lock().volumes().cloned().collect();
         let latencies = volumes.iter().map(|volume| volume.open_latencies(operation));
         latencies.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
     }
 
-    /// Counters since each volume was added, by volume and by path.
+    /// Counters of each volume since it was added, by path.
     pub fn statistics(&self) -> BTreeMap<DiskId, BTreeMap<PathId, IoCounters>> {
         let volumes: Vec<_> = self.registry.lock().volumes().cloned().collect();
         volumes.iter().map(|volume| (volume.id(), volume.statistics())).collect()

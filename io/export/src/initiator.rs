@@ -1,6 +1,6 @@
-//! Initiator ports by transport, and the names by which hosts are recognized.
+//! Initiator ports by transport, and the host names that identify them.
 //!
-//! Registrations outlive sessions, so an initiator port is identified by its names on its transport, never by a
+//! Registrations outlive sessions, so an initiator port is identified by its names on its transport, not by a
 //! connection.
 
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ pub enum InitiatorPort {
     Nvme {
         /// The host's NVMe qualified name.
         nqn: String,
-        /// The host identifier, which registrations are made by.
+        /// The host identifier, which identifies registrants.
         host_id: [u8; 16],
     },
     /// Fibre Channel
@@ -70,10 +70,10 @@ pub struct NexusName {
     pub target_port: u16,
 }
 
-/// The canonical form of an iSCSI name (RFC 7143 4.2.7), in which names are stored and compared. `None` if `text` is
-/// not an iSCSI name.
+/// The canonical form of an iSCSI name (RFC 7143 4.2.7), used for storage and comparison. `None` if `text` is not an
+/// iSCSI name.
 ///
-/// Names are ASCII: for ASCII the string preparation of RFC 3722 is lower-casing, which changes no length, so that the
+/// Names are ASCII: for ASCII, the string preparation of RFC 3722 is lower-casing, which preserves the length, so the
 /// checked name is the stored name. Names beyond ASCII, which would need Unicode normalisation, are refused. A comma is
 /// refused because it separates name and ISID in a TransportID (SPC-5 7.6.4.6).
 pub fn iscsi_name(text: &str) -> Option<String> {
@@ -82,8 +82,8 @@ pub fn iscsi_name(text: &str) -> Option<String> {
     (fits && text.bytes().all(is_name)).then(|| text.to_ascii_lowercase())
 }
 
-/// An N_Port name (WWPN) of Fibre Channel: 16 hexadecimal digits, as pairs with colons, in a row, or after `0x`. `None` if
-/// `text` is none; zero is none.
+/// An N_Port name (WWPN) of Fibre Channel: 16 hexadecimal digits, as pairs with colons, in a row, or after `0x`. `None`
+/// if `text` is not a valid name; zero is invalid.
 pub fn parse_wwpn(text: &str) -> Option<u64> {
     let pairs: Vec<&str> = text.strip_prefix("0x").unwrap_or(text).split(':').collect();
     let digits = match pairs.as_slice() {
@@ -96,7 +96,7 @@ pub fn parse_wwpn(text: &str) -> Option<u64> {
     wwpn.filter(|wwpn| *wwpn != 0)
 }
 
-/// An N_Port name as switches and hosts show it, in which it is stored and compared: pairs of digits with colons.
+/// An N_Port name as switches and hosts show it, also used for storage and comparison: pairs of digits with colons.
 pub fn shown_wwpn(wwpn: u64) -> String {
     wwpn.to_be_bytes().map(|byte| format!("{byte:02x}")).join(":")
 }
@@ -113,7 +113,7 @@ mod tests {
             iscsi_name("IQN.1991-05.com.Microsoft:WIN-1").as_deref(),
             Some("iqn.1991-05.com.microsoft:win-1")
         );
-        // U+0130 is two bytes, and three in lower case.
+        // U+0130 has two bytes, and three in lower case.
         for bad in ["", &"x".repeat(224), "\u{130}", "iqn.2026-11.test:h\u{f4}te", "a b", "a,b", "a\0", "a\n"]
         {
             assert_eq!(iscsi_name(bad), None, "{bad:?}");

@@ -1,9 +1,9 @@
-//! Exported volumes, independent of the host protocol: which host sees which volume, QoS limits, quotas, statistics,
-//! reservations and events.
+//! Exported volumes, independent of the host protocol: mappings of hosts, QoS limits, quotas, statistics, reservations
+//! and events.
 //!
 //! Front ends encode these for their hosts: `scsi` as SCSI commands, sense data and unit attentions, an NVMe front end
-//! as its own. So limits and reservations have the same semantics for all protocols. This crate knows neither commands nor
-//! media.
+//! as its own. So limits and reservations have the same semantics for all protocols. This crate handles neither
+//! commands nor media.
 
 mod clock;
 mod edit;

@@ -1,5 +1,5 @@
-//! QoS limits and quotas by volume and by group, and which volume is in which group. A change is applied to the volumes that it
-//! concerns: to one when a volume's own limits or its group change, to the members when a group gets limits or loses them.
+//! QoS limits and quotas by volume and by group, and the group of each volume. A change is applied to the affected
+//! volumes: to one when a volume's own limits or its group change, to the members when a group gets or loses limits.
 
 use crate::clock::Clock;
 use crate::qos::{QosLimits, RateLimiter, unmap_limits};
@@ -9,7 +9,7 @@ use block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Limits, whether the volumes are exported yet or not.
+/// Limits of volumes, including volumes that are not exported yet.
 #[derive(Default)]
 pub(crate) struct Limits {
     own: BTreeMap<DiskId, Arc<RateLimiter>>,
@@ -32,7 +32,7 @@ impl Group {
     }
 }
 
-/// Changes the limits of a limiter, or makes one. `None` if nothing is limited; commands that wait at the old one are
+/// Changes the limits of a limiter, or creates one. `None` if nothing is limited; commands that wait at the old one are
 /// admitted.
 fn replace(
     limiter: Option<Arc<RateLimiter>>,
@@ -61,7 +61,7 @@ impl Limits {
         self.groups.get(&group)?.quota.clone()
     }
 
-    /// Forgets a volume.
+    /// Removes a volume.
     pub(crate) fn remove_volume(&mut self, id: DiskId) {
         self.own.remove(&id);
         self.set_group(id, None);

@@ -1,17 +1,17 @@
-//! Host mappings (LUN masking): which host sees which volume under which number, and whether it may write.
+//! Host mappings (LUN masking): the volume of each logical unit number of a host, and its write permission.
 
 use block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A volume as one host sees it.
+/// A volume in the view of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The volume.
     pub disk: DiskId,
     /// The host may only read.
     pub read_only: bool,
-    /// The number was that of another volume before, and the host may not have learned of the change.
+    /// Whether the number named another volume before, and the host may not know of the change.
     pub reused: bool,
 }
 
@@ -21,25 +21,26 @@ impl From<DiskId> for Mapping {
     }
 }
 
-/// The mappings of all hosts, found from the host and from the volume.
+/// The mappings of all hosts, indexed by host and by volume.
 #[derive(Default)]
 pub(crate) struct Mappings {
     by_host: BTreeMap<Arc<str>, BTreeMap<u16, Mapping>>,
     by_volume: BTreeMap<DiskId, BTreeSet<(Arc<str>, u16)>>,
-    /// What each number of each host named last, whether it is mapped now or not: a host that was away may believe it still.
+    /// Last volume of each number of each host, whether or not it is still mapped: a host that was away may still use
+    /// it.
     named: BTreeMap<Arc<str>, BTreeMap<u16, Named>>,
 }
 
-/// What a number names, or named last.
+/// The current or last volume of a number.
 struct Named {
     disk: DiskId,
-    /// It named another volume before.
+    /// Whether the number named another volume before.
     reused: bool,
 }
 
 impl Mappings {
-    /// Sets or removes one mapping, which is `reused` also if the number ever named another volume here. Returns the host's name
-    /// if that is a change.
+    /// Sets or removes one mapping; it also becomes `reused` if the number ever named another volume here. Returns the
+    /// host's name if the mapping changed.
     pub(crate) fn set(&mut self, host: &str, number: u16, mapping: Option<Mapping>) -> Option<Arc<str>> {
         let before = self.at(host, number);
         if before.is_none() && mapping.is_none() {
@@ -74,7 +75,7 @@ impl Mappings {
         Some(name)
     }
 
-    /// Notes what a number names, and returns the mapping with what is known of the number.
+    /// Records the volume of a number, and returns the mapping with its `reused` flag.
     fn name(&mut self, host: &Arc<str>, number: u16, mapping: Mapping) -> Mapping {
         let Mapping { disk, reused, .. } = mapping;
         let numbers = self.named.entry(host.clone()).or_default();
@@ -100,7 +101,7 @@ impl Mappings {
         self.by_host.keys()
     }
 
-    /// The hosts that see a volume which `host` may write to; `host` itself among them, unless it can write nowhere.
+    /// Hosts that see a volume which `host` may write to. `host` itself is included, unless it can write to no volume.
     pub(crate) fn sharing_with(&self, host: &str) -> BTreeSet<String> {
         let writable = self.of(host).filter(|(_, mapping)| !mapping.read_only);
         writable

@@ -11,9 +11,10 @@ pub enum Power {
     /// Hosts have no other controller: the end of this process is a loss of power. Volatile state is not saved.
     #[default]
     EndsWithProcess,
-    /// Its number, which is not zero.
+    /// The number of the power-on, not zero.
     On(u64),
-    /// Another controller may know the number. Until it has said so, or is gone, all volatile state that was saved is in force.
+    /// Another controller may know the number. Until it reports the number, or has ended, all saved volatile state is
+    /// in force.
     Unknown {
         /// The number if no controller knows one.
         fresh: u64,
@@ -21,7 +22,7 @@ pub enum Power {
 }
 
 impl Power {
-    /// Its number; `None` while it is not known.
+    /// The number of the power-on; `None` while it is unknown.
     pub fn number(self) -> Option<u64> {
         match self {
             Power::On(number) => Some(number),
@@ -29,7 +30,7 @@ impl Power {
         }
     }
 
-    /// The number under which a volume saves volatile state, and whether what was saved under another one is in force.
+    /// The number under which a volume saves volatile state, and whether state saved under `saved` is in force.
     pub(crate) fn of_volume(self, saved: Option<u64>) -> (u64, bool) {
         match self {
             Power::EndsWithProcess => (0, false),

@@ -1,14 +1,14 @@
 //! QoS limits (IOPS, bytes per second) of a volume or a group of volumes. Commands over a limit are queued; waiting
 //! initiators share the rate fairly.
 //!
-//! Each limit is a GCRA rate limiter: instead of counting tokens it keeps, for commands and for bytes, the time at
-//! which the next command conforms. Admitting a command advances that time by the command's cost at the rate, so
-//! nothing has to refill a bucket. One of the commands that wait at a limiter owns a timer. Any poll admits
-//! every command that conforms by then.
+//! Each limit is a GCRA rate limiter: instead of counting tokens, it keeps the time at which the next command conforms,
+//! for commands and for bytes. Admitting a command advances that time by the command's cost at the rate, so no bucket
+//! has to be refilled. One of the commands that wait at a limiter owns a timer. Any poll admits every command that
+//! conforms by then.
 //!
-//! Fairness is by cost, not by queue depth: the initiator that was served least goes first. An initiator with one
-//! command at a time has an empty queue while its next command is on its way; it keeps its credit for that time, and its
-//! turn is held for a short time, so that a deep queue does not starve it.
+//! Fairness is by cost, not by queue depth: the initiator with the least received service goes first. An initiator with
+//! one command at a time has an empty queue while its next command is in transit. It keeps its credit for that time,
+//! and its turn is held for a short time, so a deep queue does not starve it.
 
 use crate::clock::{Clock, Sleep};
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ pub const MAX_UNMAP_THROTTLE_LEVEL: u8 = 9;
 /// Rate of the highest level; each level below it doubles the rate.
 const UNMAP_MIN_BYTES_PER_SECOND: u64 = 384 << 20;
 
-/// The limits of a level of the UNMAP throttle; level 0 limits nothing. The burst is a tenth of a second.
+/// The limits of a level of the UNMAP throttle; level 0 is unlimited. The burst is a tenth of a second.
 pub(crate) fn unmap_limits(level: u8) -> QosLimits {
     let level = level.min(MAX_UNMAP_THROTTLE_LEVEL);
     let per_second = UNMAP_MIN_BYTES_PER_SECOND << (MAX_UNMAP_THROTTLE_LEVEL - level);
@@ -61,7 +61,7 @@ pub(crate) fn unmap_limits(level: u8) -> QosLimits {
 /// Credit that an initiator keeps for service it did not use, in nanoseconds at the rate.
 const FAIRNESS_MAX_CREDIT_NS: u64 = 20_000_000;
 
-/// How long the turn of the initiator that was served least is held while its queue is empty.
+/// Time that the turn of the initiator with the least service is held while its queue is empty.
 const EMPTY_FLOW_HOLD_NS: u64 = 1_000_000;
 
 /// The cost of a command at a rate limiter.
@@ -73,7 +73,7 @@ pub struct Cost {
     pub bytes: u64,
 }
 
-/// A rate limiter, shared by every command that it applies to.
+/// A rate limiter, shared by all commands that it applies to.
 pub struct RateLimiter {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -82,9 +82,9 @@ pub struct RateLimiter {
 #[derive(Default)]
 struct State {
     limits: QosLimits,
-    /// When the next command conforms to the limit of operations, by the clock.
+    /// Time at which the next command conforms to the limit of operations.
     operations_conforming_ns: u64,
-    /// When the next command conforms to the limit of bytes.
+    /// Time at which the next command conforms to the limit of bytes.
     bytes_conforming_ns: u64,
     /// Waiting commands and recent service by initiator.
     flows: BTreeMap<String, Flow>,
@@ -101,7 +101,7 @@ struct State {
 struct Flow {
     /// Service received, in nanoseconds at the rate.
     served_ns: u64,
-    /// When one of its commands was admitted last.
+    /// Time at which one of its commands was last admitted.
     last_admitted_ns: u64,
     waiting: VecDeque<Waiting>,
 }
@@ -196,14 +196,14 @@ impl RateLimiter {
 }
 
 impl State {
-    /// When the next command conforms to both limits.
+    /// Time at which the next command conforms to both limits.
     fn next_conforming_ns(&self) -> u64 {
         let of = |rate: Option<Rate>, conforming_ns| rate.map_or(0, |_| conforming_ns);
         of(self.limits.operations, self.operations_conforming_ns)
             .max(of(self.limits.bytes, self.bytes_conforming_ns))
     }
 
-    /// Limits what accumulated during a pause to the burst.
+    /// Limits the credit of a pause to the burst.
     fn limit_burst(&mut self, now: u64) {
         let earliest =
             |rate: Option<Rate>| now.saturating_sub(rate.map_or(0, |rate| duration_ns(rate, rate.burst)));
@@ -220,8 +220,7 @@ impl State {
         operations.max(bytes)
     }
 
-    /// Admits every waiting command that conforms: of the initiators the one that was served least, of its commands the
-    /// oldest.
+    /// Admits every waiting command that conforms, first those of the initiator with the least service, oldest first.
     fn admit_waiting(&mut self, now: u64) {
         while self.next_conforming_ns() <= now {
             let Some(name) = self.next_flow(now) else { break };
@@ -243,7 +242,7 @@ impl State {
     }
 
     /// The initiator to serve next. `None` if no command waits, or if the turn is held for an initiator whose next
-    /// command is on its way.
+    /// command is in transit.
     fn next_flow(&self, now: u64) -> Option<String> {
         let is_held = |flow: &Flow| {
             now < flow.last_admitted_ns.min(self.next_conforming_ns()).saturating_add(EMPTY_FLOW_HOLD_NS)
@@ -264,7 +263,7 @@ impl State {
         }
     }
 
-    /// Releases the timer and wakes a waiting command, which takes it over.
+    /// Releases the timer and wakes a waiting command, which takes the timer over.
     fn release_timer(&mut self) {
         self.timer = None;
         let next = self.waiting().find_map(|waiting| waiting.waker.as_ref());
@@ -281,7 +280,7 @@ fn duration_ns(rate: Rate, amount: u64) -> u64 {
 /// The rate limiters that apply to one command, with its cost at each; the last is passed first.
 pub type Charges = SmallVec<[(Arc<RateLimiter>, Cost); 3]>;
 
-/// A command on its way through its rate limiters. Dropping it cancels the wait.
+/// A command that waits for its rate limiters. Dropping it cancels the wait.
 pub struct Admission {
     /// The limiters still to pass, the next one last.
     charges: Charges,

@@ -2,7 +2,7 @@ use super::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Wake;
 
-/// A clock that tests advance; counts the timers that were set.
+/// A clock that tests advance; it counts the timers that were set.
 #[derive(Default)]
 struct ManualClock {
     now: AtomicU64,
@@ -57,7 +57,7 @@ impl Bench {
         Admission::request(std::iter::once((self.limiter.clone(), cost)).collect(), initiator)
     }
 
-    /// Number of `count` commands that are admitted without a wait.
+    /// Number of commands out of `count` that are admitted without a wait.
     fn admitted(&self, count: usize) -> usize {
         (0..count).filter(|_| self.request("a", ONE).is_none()).count()
     }
@@ -116,12 +116,12 @@ fn one_waiting_command_owns_the_timer_and_its_successor_is_woken() {
         assert!(admission.poll(&mut Context::from_waker(&waker)).is_pending());
     }
     assert_eq!(bench.clock.sleeps.load(Ordering::SeqCst), 1);
-    // The one with the timer is aborted.
+    // The command that owns the timer is aborted.
     drop(waiting.remove(0));
     assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
     assert!(waiting[0].poll(&mut Context::from_waker(&waker)).is_pending());
     assert_eq!(bench.clock.sleeps.load(Ordering::SeqCst), 2);
-    // Once it conforms it is admitted, and the next one is woken to take the timer.
+    // Once a command conforms it is admitted, and the next one is woken to take the timer.
     bench.advance(100);
     assert!(poll(&mut waiting[0]));
     drop(waiting.remove(0));
@@ -154,14 +154,14 @@ fn initiators_share_the_rate_by_cost() {
 /// One of the outstanding commands of an initiator, which keeps its queue depth constant.
 struct Slot {
     initiator: usize,
-    /// When its next command arrives, if none waits.
+    /// Arrival time of its next command, if none waits.
     next_arrival: u64,
     waits: Option<Admission>,
     woken: Arc<Wakes>,
 }
 
-/// Commands that each initiator completes in a second. `initiators` has names, queue depths, and microseconds of latency
-/// without the wait. The timers of the machine have a resolution of a millisecond.
+/// Number of commands that each initiator completes in a second. `initiators` has names, queue depths, and microseconds
+/// of latency without the wait. The timers of the machine have a resolution of a millisecond.
 fn completed_per_second(per_second: u64, initiators: &[(&str, usize, u64)]) -> Vec<u64> {
     const STEP: u64 = 10_000;
     let bench = bench(operations(per_second, 1));

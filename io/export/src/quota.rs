@@ -1,9 +1,9 @@
-//! Hard quotas: a limit of the bytes that several volumes may have mapped together, even if the pool has more space.
+//! Hard quotas: a limit of the mapped bytes of several volumes, even if the pool has more space.
 //!
-//! An operation is granted its upper bound (every physical block that it touches) from the room that remained at the
-//! last count. Only if that does not fit, the blocks that it would map are counted exactly, and the mapped bytes are
-//! recounted. Operations in flight count as mapped, so concurrent operations can't exceed the quota. A write to mapped
-//! blocks is never refused.
+//! An operation is granted its upper bound (every physical block that it touches) from the room found by the last
+//! count. Only if the bound does not fit, the blocks that the operation would map are counted exactly, and the mapped
+//! bytes are recounted. Operations in flight count as mapped, so concurrent operations can't exceed the quota. A write
+//! to mapped blocks is never refused.
 
 use crate::volume::{PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, Volume};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Note, Op, Pending, Provisioning, Reply, Result};
@@ -11,15 +11,15 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Returns the bytes that volumes, those of a quota, have mapped together.
+/// Returns the mapped bytes of all volumes of a quota.
 pub type Usage = Arc<dyn Fn(&BTreeSet<DiskId>) -> u64 + Send + Sync>;
 
 /// Operations that a quota refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaRefusals {
-    /// Number of operations since the quota was set first.
+    /// Number of operations since the quota was first set.
     pub operations: u64,
-    /// Bytes that the last of them would have mapped.
+    /// Bytes that the last one would have mapped.
     pub bytes: u64,
 }
 
@@ -32,7 +32,7 @@ struct Core {
     members: BTreeSet<DiskId>,
     /// Bytes that may be granted without another count.
     room_bytes: u64,
-    /// True if anything was granted since the last count, so that a recount may find more room.
+    /// True if bytes were granted since the last count, so a recount may find more room.
     stale: bool,
     /// Bytes granted to operations in flight.
     in_flight_bytes: u64,
@@ -63,7 +63,7 @@ impl Quota {
         Arc::new(Quota(Mutex::new(core)))
     }
 
-    /// Adds a volume to those that are counted, or takes it out. The next operation that needs room counts.
+    /// Adds or removes a counted volume. The next operation that needs room causes a recount.
     pub(crate) fn set_member(&self, id: DiskId, is_member: bool) {
         let mut core = self.0.lock();
         let changed = if is_member { core.members.insert(id) } else { core.members.remove(&id) };
@@ -72,14 +72,14 @@ impl Quota {
         }
     }
 
-    /// Changes the limit, and how the volumes are counted.
+    /// Changes the limit and the function that counts.
     pub(crate) fn set(&self, limit_bytes: u64, usage: Usage) {
         let mut core = self.0.lock();
         (core.limit_bytes, core.usage) = (limit_bytes, usage);
         core.count();
     }
 
-    /// Counts the mapped bytes and returns what was refused.
+    /// Counts the mapped bytes and returns the refusals.
     pub(crate) fn refresh(&self) -> QuotaRefusals {
         let mut core = self.0.lock();
         core.count();
@@ -95,7 +95,7 @@ impl Quota {
         self.grant(&mut core, bytes)
     }
 
-    /// Grants what an operation will map.
+    /// Grants the exact amount that an operation will map.
     fn grant_exact(self: &Arc<Self>, bytes: u64) -> Result<Grant> {
         let mut core = self.0.lock();
         if core.room_bytes < bytes {
@@ -122,7 +122,7 @@ impl Drop for Grant {
     }
 }
 
-/// Performs an operation as far as the quota of its disk allows.
+/// Performs an operation if the quota of its disk allows it.
 pub(crate) fn perform(quota: Arc<Quota>, disk: Arc<dyn Disk>, (op, note): (Op, Option<Note>)) -> Pending {
     let Some(extent) = mapped_by(&op, disk.geometry().block_bytes) else {
         return disk.execute_with(op, note);
@@ -142,11 +142,11 @@ pub(crate) fn perform(quota: Arc<Quota>, disk: Arc<dyn Disk>, (op, note): (Op, O
     }
 }
 
-/// Grants what a copy maps on destinations that have a quota. `sources` and `targets` are the disks and volumes that the
-/// segments name.
+/// Grants the bytes that a copy maps on destinations with a quota. `sources` and `targets` are the disks and volumes
+/// that the segments name.
 ///
 /// # Errors
-/// [`Error::NoSpace`] if a quota does not allow it, or an error of a disk whose mapped blocks were to be counted.
+/// [`Error::NoSpace`] if a quota does not allow the copy, or an error of a disk whose mapped blocks were counted.
 pub async fn grant_copy(
     segments: &[CopySegment],
     sources: &[Arc<dyn Disk>],
@@ -171,8 +171,8 @@ pub async fn grant_copy(
     Ok(grants)
 }
 
-/// Bytes of a segment that a disk copies by sharing stored data: whole physical blocks whose source and target are aligned
-/// alike.
+/// Bytes of a segment that a disk copies by sharing stored data: whole physical blocks with equally aligned source and
+/// target.
 pub fn copied_by_sharing(segment: &CopySegment, block_bytes: u32) -> u64 {
     let granularity = u64::from((PROVISIONING_BLOCK_BYTES / block_bytes).max(1));
     let (first, end) = (segment.target_lba, segment.target_lba.saturating_add(segment.blocks));
@@ -182,7 +182,7 @@ pub fn copied_by_sharing(segment: &CopySegment, block_bytes: u32) -> u64 {
     if alike { blocks * u64::from(block_bytes) } else { 0 }
 }
 
-/// The blocks that an operation leaves mapped, if it maps any.
+/// The blocks that an operation leaves mapped, if any.
 fn mapped_by(op: &Op, block_bytes: u32) -> Option<Extent> {
     let run = |lba: u64, bytes: usize| Extent::new(lba, bytes as u64 / u64::from(block_bytes));
     match op {
@@ -209,7 +209,7 @@ fn footprint_bytes(disk: &dyn Disk, extent: Extent) -> u64 {
     (end - first).saturating_mul(granularity * u64::from(block_bytes))
 }
 
-/// Bytes that a write to a run would map. With `source` it is a copy of the blocks that are mapped from there on.
+/// Bytes that a write to a run would map. With `source`, the write is a copy of the mapped blocks at that location.
 async fn unmapped_bytes(disk: &dyn Disk, extent: Extent, source: Option<(&dyn Disk, u64)>) -> Result<u64> {
     let mut bytes = 0;
     for hole in runs(disk, extent, Provisioning::Deallocated).await? {
@@ -225,7 +225,7 @@ async fn unmapped_bytes(disk: &dyn Disk, extent: Extent, source: Option<(&dyn Di
     Ok(bytes)
 }
 
-/// The parts of a run that have a provisioning state.
+/// The parts of a run with a provisioning state.
 async fn runs(disk: &dyn Disk, extent: Extent, wanted: Provisioning) -> Result<Vec<Extent>> {
     let (step, mut found) = (STATUS_MAX_BLOCKS, Vec::new());
     for start in (0..extent.blocks).step_by(step as usize) {

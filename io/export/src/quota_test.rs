@@ -15,7 +15,7 @@ fn concurrent_operations_never_exceed_the_quota_and_can_use_all_of_it() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                // Every second operation writes to blocks that are mapped already.
+                // Every second operation writes to blocks that are already mapped.
                 for iteration in 0..20_000 {
                     let Some(_grant) = quota.grant_upper_bound(3).or_else(|| quota.grant_exact(3).ok())
                     else {

@@ -1,4 +1,4 @@
-//! What is exported: volumes with their limits, and the mappings of hosts. Front ends read it while it is locked.
+//! Registry of exports: volumes with their limits, and the mappings of hosts. Front ends read it while it is locked.
 
 use crate::event::FrontEnd;
 use crate::limits::Limits;
@@ -30,22 +30,22 @@ impl Registry {
         self.volumes.get(&id)
     }
 
-    /// The mappings of a host by logical unit number, whether the volume is exported or not.
+    /// The mappings of a host by logical unit number, including those of volumes that are not exported.
     pub fn mappings(&self, host: &str) -> impl Iterator<Item = (u16, Mapping)> {
         self.mappings.of(host)
     }
 
-    /// What a host sees under a logical unit number, whether the volume is exported or not.
+    /// The mapping of a host for a logical unit number, even if its volume is not exported.
     pub fn mapping(&self, host: &str, number: u16) -> Option<Mapping> {
         self.mappings.at(host, number)
     }
 
-    /// The hosts that see a volume, and under which numbers.
+    /// The hosts that see a volume, with their logical unit numbers.
     pub fn mapped_to(&self, id: DiskId) -> impl Iterator<Item = (&Arc<str>, u16)> {
         self.mappings.of_volume(id)
     }
 
-    /// The hosts that have mappings, by the names that those were set with.
+    /// Names of the hosts that have mappings.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         self.mappings.hosts().map(|host| &**host)
     }

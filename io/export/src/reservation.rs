@@ -1,7 +1,7 @@
-//! The registrant model of persistent reservations: registrations, the reservation, and what each request changes.
+//! The registrant model of persistent reservations: registrations, the reservation, and the effect of each request.
 //!
-//! SCSI (SPC-5 5.14) and NVMe reservations are encodings of this model. All of it is values: a request is evaluated
-//! first, saved if it must survive a loss of power, and only then put in force.
+//! SCSI (SPC-5 5.14) and NVMe reservations are encodings of this model. All functions are pure: a request is evaluated
+//! first, saved if it must survive a power loss, and only then put in force.
 
 use crate::initiator::NexusName;
 
@@ -66,9 +66,9 @@ impl ReservationType {
 pub struct Registrant {
     /// The nexus.
     pub nexus: NexusName,
-    /// Its reservation key.
+    /// Reservation key of the nexus.
     pub key: u64,
-    /// It was registered for every target port at once.
+    /// Whether it was registered for every target port at once.
     pub all_ports: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct Registrant {
 pub struct Reservation {
     /// Its type.
     pub kind: ReservationType,
-    /// Its holder; `None` for the types that every registrant holds.
+    /// The holder; `None` for types that every registrant holds.
     pub holder: Option<NexusName>,
 }
 
@@ -86,7 +86,7 @@ pub struct Reservation {
 pub struct Registrations {
     /// Counts changes of registrations (PRGENERATION).
     pub generation: u32,
-    /// Persists through a loss of power (APTPL).
+    /// Whether registrations persist through a loss of power (APTPL).
     pub persists: bool,
     registrants: Vec<Registrant>,
     reservation: Option<Reservation>,
@@ -97,15 +97,15 @@ pub struct Registrations {
 pub enum Request {
     /// Registers, changes or removes keys.
     Register {
-        /// The key that the sender must have registered; `None` ignores it.
+        /// The key that the sender must have registered; `None` accepts any.
         existing: Option<u64>,
         /// The new key; zero unregisters.
         key: u64,
-        /// The nexuses to register: the sender's, and those named in addition.
+        /// The nexuses to register: the sender's, and additional ones.
         nexuses: Vec<NexusName>,
-        /// The registration is for all target ports.
+        /// Whether the registration applies to all target ports.
         all_ports: bool,
-        /// Registrations persist from now on, or do not.
+        /// Whether registrations persist from now on.
         persists: bool,
     },
     /// Establishes the reservation.
@@ -120,45 +120,45 @@ pub enum Request {
     },
     /// Removes the reservation and all registrations.
     Clear,
-    /// Removes registrations by key, and takes the reservation over if they held it.
+    /// Removes registrations by key, and takes over the reservation if they held it.
     Preempt {
-        /// Type of the new reservation; `None` if the request names an unknown one.
+        /// Type of the new reservation; `None` if the request has an unknown one.
         kind: Option<ReservationType>,
-        /// The key of those to remove.
+        /// The key of the registrants to remove.
         victim: u64,
     },
     /// Moves the reservation to another nexus.
     Move {
-        /// The key to register there.
+        /// The key to register at the new holder.
         key: u64,
-        /// The sender's registration ends.
+        /// Whether the sender's registration ends.
         unregister: bool,
-        /// Registrations persist from now on, or do not.
+        /// Whether registrations persist from now on.
         persists: bool,
         /// The new holder.
         to: NexusName,
     },
 }
 
-/// Why a request is refused.
+/// Reason for refusing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The sender's key or rights do not allow it.
     #[error("reservation conflict")]
     Conflict,
-    /// There are [`MAX_REGISTRANTS`] registrations.
+    /// The maximum of [`MAX_REGISTRANTS`] registrations is reached.
     #[error("no room for another registration")]
     TooManyRegistrants,
-    /// A release names another type than the reservation has.
+    /// The type in a release is not that of the reservation.
     #[error("the reservation has another type")]
     WrongType,
-    /// A preemption names a type that does not exist.
+    /// The type in a preemption does not exist.
     #[error("unknown reservation type")]
     UnknownType,
-    /// A preemption names key zero, which only means all registrants of a shared reservation.
+    /// The key in a preemption is zero, which is valid only for all registrants of a shared reservation.
     #[error("no key to preempt")]
     ZeroVictim,
-    /// Other nexuses may be named only by one that is not registered yet.
+    /// Only an unregistered nexus may name other nexuses.
     #[error("the sender is registered already")]
     AlreadyRegistered,
     /// There is no reservation to move.
@@ -169,30 +169,30 @@ pub enum Refusal {
     MoveToSelf,
 }
 
-/// Notification of a nexus when another one changes registrations.
+/// Notification of a nexus after another one changed registrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Reservation and registrations were removed.
     ReservationPreempted,
     /// The reservation was released.
     ReservationReleased,
-    /// Its registration was removed.
+    /// The registration of the nexus was removed.
     RegistrationPreempted,
 }
 
 /// The result of a request, not in force yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The registrations after it.
+    /// The registrations afterwards.
     pub next: Registrations,
-    /// Who is to be notified.
+    /// Nexuses to notify.
     pub notices: Vec<(NexusName, Notice)>,
     /// Nexuses whose registration was removed by the sender.
     pub preempted: Vec<NexusName>,
 }
 
 impl Registrations {
-    /// Registrations from saved parts. A holder that is not registered holds nothing.
+    /// Registrations from saved parts. A holder that is not registered is ignored.
     pub fn restore(
         generation: u32,
         registrants: Vec<Registrant>,
@@ -242,15 +242,15 @@ impl Registrations {
         }
     }
 
-    /// Whether the change to `next` concerns the saved state.
+    /// Whether the change to `next` affects the saved state.
     pub fn must_save(&self, next: &Registrations) -> bool {
         (self.persists || next.persists) && self != next
     }
 
-    /// Evaluates a request that `sender` makes with `key`; nothing changes here.
+    /// Evaluates a request that `sender` makes with `key`, without changing anything.
     ///
     /// # Errors
-    /// Why the request is refused.
+    /// The reason for refusing the request.
     pub fn evaluate(&self, sender: &NexusName, key: u64, request: &Request) -> Result<Change, Refusal> {
         let mut change = Change { next: self.clone(), notices: Vec::new(), preempted: Vec::new() };
         if !matches!(request, Request::Register { .. }) && self.key(sender) != Some(key) {
@@ -303,7 +303,7 @@ impl Change {
         }
         let own = |nexus: &&NexusName| nexus.initiator == sender.initiator;
         if key == 0 {
-            // ALL_TG_PT: as if it had been sent through each port.
+            // ALL_TG_PT: as if the request had been sent through each port.
             nexuses.iter().filter(own).for_each(|nexus| self.unregister(nexus));
             return Ok(());
         }
@@ -311,7 +311,7 @@ impl Change {
             return Err(Refusal::AlreadyRegistered);
         }
         for nexus in nexuses {
-            // Other nexuses keep the registration that they have (SPC-5 table 74).
+            // Other nexuses keep their registration (SPC-5 table 74).
             if own(&nexus) || self.next.key(nexus).is_none() {
                 self.put(nexus, key, all_ports)?;
             }
@@ -330,7 +330,7 @@ impl Change {
         Ok(())
     }
 
-    /// Removes one registration, and the reservation if it ends with it (SPC-5 5.14.11.3).
+    /// Removes one registration, and the reservation if that ends with it (SPC-5 5.14.11.3).
     fn unregister(&mut self, nexus: &NexusName) {
         if self.next.key(nexus).is_none() {
             return;
@@ -389,7 +389,7 @@ impl Change {
         if victim == 0 && !shared {
             return Err(Refusal::ZeroVictim);
         }
-        // Key zero under a shared reservation means everyone else.
+        // Key zero under a shared reservation means all other registrants.
         let is_victim = |registrant: &Registrant| {
             registrant.nexus != *sender && (registrant.key == victim || shared && victim == 0)
         };
@@ -423,7 +423,7 @@ impl Change {
         to: &NexusName,
     ) -> Result<(), Refusal> {
         let reservation = self.next.reservation.clone().ok_or(Refusal::NothingToMove)?;
-        // A reservation of another nexus, or of all registrants, is not the sender's to move.
+        // The sender can't move a reservation of another nexus, or of all registrants.
         if reservation.kind.is_shared() || !self.next.holds(sender) {
             return Err(Refusal::Conflict);
         }
@@ -438,7 +438,7 @@ impl Change {
         Ok(())
     }
 
-    /// Notifies every registrant but the sender.
+    /// Notifies all registrants except the sender.
     fn notify_others(&mut self, sender: &NexusName, notice: Notice) {
         let others = self.next.registrants.iter().filter(|registrant| registrant.nexus != *sender);
         self.notices.extend(others.map(|registrant| (registrant.nexus.clone(), notice)));

@@ -1,9 +1,9 @@
-//! The saved state of a volume: persistent registrations (APTPL) and SCSI mode pages, as they are stored with its disk; and
-//! what is volatile, which survives a takeover.
+//! Saved state of a volume: persistent registrations (APTPL) and SCSI mode pages, as stored with its disk, and volatile
+//! state, which survives a takeover.
 //!
-//! The format is specified in `docs/format/unit-state.md`; numbers are little-endian. The state has a range of
-//! versions: every version from the oldest to the current one is read, and a state is written in the oldest version
-//! that can hold it, so that an earlier release reads it too.
+//! `docs/format/unit-state.md` specifies the format; numbers are little-endian. All versions from the oldest to the
+//! current one are read. A state is written in the oldest version that can hold it, so that an earlier release can read
+//! it, too.
 
 use crate::initiator::{InitiatorPort, NexusName};
 use crate::reservation::{Registrant, Registrations, Reservation, ReservationType};
@@ -15,7 +15,7 @@ pub const OLDEST_STATE_VERSION: u8 = 1;
 /// Newest version that is read and written: records with a type and a length.
 pub const CURRENT_STATE_VERSION: u8 = 2;
 
-/// The index of the holder if no single registrant holds the reservation.
+/// Index of the holder if no single registrant holds the reservation.
 const NO_HOLDER: u16 = u16::MAX;
 
 /// Record types of version 2.
@@ -30,7 +30,7 @@ const FIBRE_CHANNEL: u8 = 3;
 const SAS: u8 = 4;
 const SRP: u8 = 5;
 
-/// Why a state can't be saved.
+/// A state that can't be saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a unit state of {length} bytes would not be decoded as it is; it is not saved")]
 pub struct StateError {
@@ -38,7 +38,7 @@ pub struct StateError {
     pub length: usize,
 }
 
-/// A record of a type that this release does not know. It is ignored, and kept when the state is saved.
+/// A record of a type unknown to this release. It is ignored, and kept when the state is saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     kind: u16,
@@ -49,9 +49,9 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SavedState {
     pub(crate) registrations: Registrations,
-    /// SCSI mode page images one after the other, opaque here.
+    /// Concatenated SCSI mode page images, opaque here.
     pub(crate) mode_pages: Bytes,
-    /// What ends when the target loses power.
+    /// State that ends when the target loses power.
     pub(crate) volatile: Option<Volatile>,
     pub(crate) unknown: Vec<Record>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Volatile {
     pub(crate) power_on: u64,
     /// Registrations that do not persist.
     pub(crate) registrations: Option<Registrations>,
-    /// That of the SCSI front end, opaque here.
+    /// State of the SCSI front end, opaque here.
     pub(crate) scsi: Bytes,
 }
 
@@ -80,7 +80,7 @@ impl Volatile {
 }
 
 impl SavedState {
-    /// The bytes to save. Registrations that do not persist are left out, except those of the volatile state.
+    /// The bytes to save. Registrations that do not persist are left out, except in the volatile state.
     pub(crate) fn encode(&self) -> Result<Bytes, StateError> {
         let mut wanted = self.clone();
         if !wanted.registrations.persists {
@@ -97,7 +97,7 @@ impl SavedState {
         }
     }
 
-    /// Decodes a state. `None` if it can't be understood as a whole: it is not known then who may write.
+    /// Decodes a state. `None` if a part can't be decoded: the write permissions are unknown then.
     pub(crate) fn decode(bytes: &[u8]) -> Option<SavedState> {
         let Some((version, body)) = bytes.split_first() else { return Some(SavedState::default()) };
         match *version {
@@ -124,7 +124,7 @@ impl SavedState {
             encode_registrations(&mut out, &self.registrations, |out, initiator| {
                 if let InitiatorPort::Iscsi { name, isid } = initiator {
                     out.extend_from_slice(isid);
-                    // The encoder finds a name of more than 255 bytes, which no iSCSI name has, by decoding.
+                    // The encoder detects a name over 255 bytes, which is not a valid iSCSI name, by decoding.
                     out.push(name.len() as u8);
                     out.extend_from_slice(name.as_bytes());
                 }
@@ -197,7 +197,7 @@ fn encode_initiator(out: &mut Vec<u8>, initiator: &InitiatorPort) {
     }
 }
 
-/// What is left of saved bytes.
+/// The remaining saved bytes.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {

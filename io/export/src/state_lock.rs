@@ -1,6 +1,6 @@
-//! The lock under which the saved state of a volume is changed: evaluated, saved and put in force as one step.
+//! Lock for changes of a volume's saved state: evaluating, saving and applying a change is one step.
 //!
-//! Saving takes an operation of the disk, so that a change waits for the one before it without blocking its thread.
+//! Saving takes a disk operation, so a change waits for the previous one without blocking its thread.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ struct Inner {
     waiting: Vec<Waker>,
 }
 
-/// Held while the state is changed.
+/// Held during a change of the state.
 #[must_use]
 pub struct StateGuard(StateLock);
 

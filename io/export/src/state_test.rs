@@ -155,7 +155,7 @@ fn a_state_is_decoded_to_its_last_byte_or_not_at_all() {
     assert_eq!(with(9, 1), None, "a holder that is not registered");
     assert_eq!(with(23, 2), None, "all ports or not");
     let bytes = version_2();
-    // The ends of complete records are states of their own.
+    // The prefixes that end with a complete record are states of their own.
     let ends = [1, 9, bytes.len() - 9];
     for length in (1..bytes.len()).filter(|length| !ends.contains(length)) {
         assert_eq!(SavedState::decode(&bytes[..length]), None, "{length} bytes");

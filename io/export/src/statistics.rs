@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of commands, as an administrator looks at a load.
+/// Kinds of commands, as shown to administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// READ of every length.
     Read,
-    /// WRITE of every length, and commands that transfer all of their data as it does: WRITE AND VERIFY, WRITE ATOMIC,
+    /// WRITE of every length, and other commands that transfer all of their data: WRITE AND VERIFY, WRITE ATOMIC,
     /// ORWRITE.
     Write,
     /// COMPARE AND WRITE (ATS).
@@ -25,16 +25,16 @@ pub enum Operation {
     Copy,
     /// WRITE USING TOKEN (ODX).
     TokenCopy,
-    /// WRITE SAME, unmapping or not.
+    /// WRITE SAME, with or without unmapping.
     WriteSame,
     /// UNMAP
     Unmap,
-    /// Everything else.
+    /// All other commands.
     Other,
 }
 
 impl Operation {
-    /// All of them, in the order of their declaration.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Operation; 8] = [
         Operation::Read,
         Operation::Write,
@@ -52,11 +52,11 @@ impl Operation {
 pub struct SizeClass(u8);
 
 impl SizeClass {
-    /// Every class but the last ends at a power of two, from 4 KiB to 4 MiB; two steps at a time above 128 KiB.
+    /// Every class but the last ends at a power of two, from 4 KiB to 4 MiB; in steps of four above 128 KiB.
     const LIMITS: [u64; 9] =
         [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 512 << 10, 2 << 20, u64::MAX];
 
-    /// All of them, in ascending order.
+    /// All classes, in ascending order.
     pub fn all() -> impl Iterator<Item = SizeClass> {
         (0..Self::LIMITS.len()).map(|index| SizeClass(index as u8))
     }
@@ -75,16 +75,16 @@ impl SizeClass {
 /// Counters of one kind and size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OperationCounts {
-    /// Bytes read, written, unmapped or copied by commands that succeeded.
+    /// Bytes read, written, unmapped or copied by successful commands.
     pub bytes: u64,
-    /// Commands that ended with another status than GOOD or CONDITION MET, or were aborted.
+    /// Commands that ended with a status other than GOOD or CONDITION MET, or were aborted.
     pub failures: u64,
-    /// Latency of commands that succeeded, from having all their data to their response.
+    /// Latency of successful commands, from the arrival of all their data to their response.
     pub latency: Histogram,
 }
 
 impl OperationCounts {
-    /// Commands that succeeded.
+    /// Number of successful commands.
     pub fn operations(&self) -> u64 {
         self.latency.count()
     }
@@ -97,14 +97,14 @@ impl OperationCounts {
     }
 }
 
-/// Counters of one path, or of several together.
+/// Counters of one path, or sums over several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoCounters {
-    /// By kind and size; kinds and sizes without commands are left out.
+    /// Counters by kind and size; empty combinations are left out.
     pub counts: BTreeMap<(Operation, SizeClass), OperationCounts>,
-    /// Bytes that copies made by sharing what is stored.
+    /// Bytes copied by sharing stored data.
     pub copied_by_sharing: u64,
-    /// Bytes that copies made by reading and writing.
+    /// Bytes copied by reading and writing.
     pub copied_by_moving: u64,
 }
 
@@ -118,7 +118,7 @@ impl IoCounters {
         self.copied_by_moving += other.copied_by_moving;
     }
 
-    /// One kind, all sizes together.
+    /// Counters of one kind, for all sizes.
     pub fn of(&self, operation: Operation) -> OperationCounts {
         let mut sum = OperationCounts::default();
         for (_, counts) in self.counts.iter().filter(|((kind, _), _)| *kind == operation) {
@@ -177,7 +177,7 @@ impl Recorder {
         self.moved.fetch_add(moved, Ordering::Relaxed);
     }
 
-    /// Commands of a kind that succeeded, and the sum of their latencies in nanoseconds.
+    /// Number of successful commands of a kind, and the sum of their latencies in nanoseconds.
     pub(crate) fn latencies(&self, operation: Operation) -> (u64, u64) {
         let cells = self.cells.get().into_iter().flat_map(|cells| cells.iter());
         let sizes = SizeClass::LIMITS.len();
@@ -185,7 +185,7 @@ impl Recorder {
         of_kind.map(|cell| cell.latency.sums()).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
     }
 
-    /// The counters as of now.
+    /// A snapshot of the counters.
     pub fn counters(&self) -> IoCounters {
         let keys = Operation::ALL.into_iter().flat_map(|kind| SizeClass::all().map(move |size| (kind, size)));
         let cells = self.cells.get().into_iter().flat_map(|cells| cells.iter());

@@ -1,6 +1,6 @@
 //! An exported volume: a disk with its QoS limiters, quota, statistics and reservations.
 //!
-//! Everything here is shared by all front ends. A front end adds what its protocol needs for its hosts.
+//! All front ends share this state. A front end adds the state that its protocol needs.
 
 use crate::initiator::NexusName;
 use crate::power::Power;
@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Space is allocated and freed in blocks of this size. It divides 1 MiB: ESXi does not unmap automatically above that.
+/// Unit of space allocation. It divides 1 MiB: ESXi does not unmap automatically with a larger unit.
 pub const PROVISIONING_BLOCK_BYTES: u32 = 4096;
 
-/// Logical blocks whose provisioning status is looked up in one step.
+/// Number of logical blocks whose provisioning status is looked up in one step.
 pub const STATUS_MAX_BLOCKS: u64 = 1 << 21;
 
 /// An exported volume.
@@ -28,7 +28,7 @@ pub struct Volume {
     disk: Arc<dyn Disk>,
     id: DiskId,
     block_bytes: u32,
-    /// True if `quota` is set, so that commands without a quota take no lock.
+    /// Whether `quota` is set, so that commands without a quota take no lock.
     has_quota: AtomicBool,
     quota: Mutex<Option<Arc<Quota>>>,
     limiters: Mutex<Limiters>,
@@ -40,7 +40,7 @@ pub struct Volume {
 /// The rate limiters of a volume.
 #[derive(Clone, Default)]
 pub struct Limiters {
-    /// Those of its groups and its own; the last is passed first.
+    /// Limiters of its groups, then its own; the last one is passed first.
     pub limiters: Vec<Arc<RateLimiter>>,
     /// The limiter of commands that unmap.
     pub unmap: Option<Arc<RateLimiter>>,
@@ -52,7 +52,7 @@ impl Limiters {
         self.limiters.is_empty() && self.unmap.is_none()
     }
 
-    /// Charge of a command: its cost at every limiter, and the bytes that it unmaps, if it does, at theirs.
+    /// Charge of a command: its cost at every limiter, and the bytes that it unmaps at the limiter for unmapping.
     pub fn charges(&self, cost: Cost, unmapped_bytes: Option<u64>) -> Charges {
         let mut charges = Charges::new();
         if let (Some(bytes), Some(limiter)) = (unmapped_bytes, &self.unmap) {
@@ -69,16 +69,16 @@ pub struct VolumeState {
     /// Registrations and the reservation.
     pub registrations: Registrations,
     mode_pages: Bytes,
-    /// The power-on under which volatile state is saved; zero if it is not.
+    /// The power-on under which volatile state is saved; zero if it is not saved.
     power_on: u64,
-    /// The SCSI front end's, as it was saved last.
+    /// State of the SCSI front end, as saved last.
     scsi_volatile: Bytes,
     unknown: Vec<Record>,
     fenced: bool,
 }
 
 impl VolumeState {
-    /// True if the saved state could not be decoded. The access rights are unknown then, so every command that changes the
+    /// True if the saved state could not be decoded. The access rights are unknown then: every command that changes the
     /// medium or the state must be refused until an operator clears the state.
     pub fn is_fenced(&self) -> bool {
         self.fenced
@@ -89,12 +89,12 @@ impl VolumeState {
         &self.mode_pages
     }
 
-    /// The volatile state of the SCSI front end that is in force since a takeover; empty if there is none.
+    /// The volatile state of the SCSI front end in force since a takeover, possibly empty.
     pub fn scsi_volatile(&self) -> &Bytes {
         &self.scsi_volatile
     }
 
-    /// Sets the state of the SCSI front end, once it was saved: every state that is saved later includes it.
+    /// Sets the state of the SCSI front end after it was saved: every later save includes it.
     pub fn set_scsi(&mut self, scsi: ScsiState) {
         (self.mode_pages, self.scsi_volatile) = (scsi.mode_pages, scsi.volatile);
     }
@@ -104,7 +104,7 @@ impl VolumeState {
         ScsiState { mode_pages: self.mode_pages.clone(), volatile: self.scsi_volatile.clone() }
     }
 
-    /// True if volatile state is saved, too.
+    /// Whether volatile state is saved, too.
     pub fn saves_volatile(&self) -> bool {
         self.power_on != 0
     }
@@ -114,23 +114,23 @@ impl VolumeState {
         self.registrations.must_save(next) || self.saves_volatile() && self.registrations != *next
     }
 
-    /// Takes a decoded state: of what is volatile that which has not ended.
+    /// Adopts a decoded state, including the volatile state that is still valid.
     fn restore(saved: SavedState, power: Power) -> VolumeState {
         let SavedState { mut registrations, mode_pages, volatile, unknown } = saved;
         let (power_on, in_force) = power.of_volume(volatile.as_ref().map(|volatile| volatile.power_on));
         let Volatile { registrations: other, scsi, .. } = volatile.filter(|_| in_force).unwrap_or_default();
-        // Those that persist are saved apart, so there is one of them at most.
+        // Persistent registrations are saved separately, so at most one of both exists.
         registrations = other.unwrap_or(registrations);
         VolumeState { registrations, mode_pages, power_on, scsi_volatile: scsi, unknown, fenced: false }
     }
 }
 
-/// What the SCSI front end saves, in its own encoding.
+/// State that the SCSI front end saves, in its own encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScsiState {
     /// Mode pages.
     pub mode_pages: Bytes,
-    /// What ends when the target loses power.
+    /// State that ends when the target loses power.
     pub volatile: Bytes,
 }
 
@@ -191,12 +191,12 @@ impl Volume {
         self.disk.geometry()
     }
 
-    /// Performs an operation on the disk, as far as the quota allows.
+    /// Performs an operation on the disk if the quota allows it.
     pub fn perform(&self, op: Op) -> Pending {
         self.perform_with(op, None)
     }
 
-    /// As [`Volume::perform`], with what the disk is to note.
+    /// Like [`Volume::perform`], with a note for the disk to store.
     pub fn perform_with(&self, op: Op, note: Option<Note>) -> Pending {
         match self.quota() {
             Some(quota) => quota::perform(quota, self.disk.clone(), (op, note)),
@@ -214,7 +214,7 @@ impl Volume {
         *held = quota;
     }
 
-    /// The rate limiters in force.
+    /// The current rate limiters.
     pub fn limiters(&self) -> MutexGuard<'_, Limiters> {
         self.limiters.lock()
     }
@@ -223,18 +223,18 @@ impl Volume {
         *self.limiters.lock() = limiters;
     }
 
-    /// Waits for changes of the state by any front end to end, and keeps others from beginning.
+    /// Locks the state against changes by any front end.
     pub async fn lock_state(&self) -> StateGuard {
         self.state_lock.lock().await
     }
 
-    /// The reservations. A front end that changes them holds [`Volume::lock_state`], and saves first what
-    /// [`Volume::encode_state`] returns.
+    /// The reservations. A front end that changes them must hold [`Volume::lock_state`], and first save the bytes of
+    /// [`Volume::encode_state`].
     pub fn state(&self) -> MutexGuard<'_, VolumeState> {
         self.state.lock()
     }
 
-    /// Fences the volume: a front end could not decode its part of the saved state.
+    /// Fences the volume, because a front end could not decode its part of the saved state.
     pub fn fence(&self) {
         self.set_empty_state(true);
         self.log_fence();
@@ -249,12 +249,12 @@ impl Volume {
         *state = VolumeState { fenced, power_on: state.power_on, ..VolumeState::default() };
     }
 
-    /// The number of the power-on is `known`, or `fresh` if no controller knows one. Returns true if state was in
-    /// force that had ended.
+    /// Resolves the power-on: `known`, or `fresh` if no controller knows one. Returns true if state was in force that
+    /// had ended.
     pub(crate) fn resolve_power(&self, known: Option<u64>, fresh: u64) -> bool {
         let mut state = self.state();
         let saved = std::mem::replace(&mut state.power_on, known.unwrap_or(fresh));
-        // What was saved under `fresh` is this process's own.
+        // State saved under `fresh` belongs to this process.
         let is_over = saved != state.power_on && saved != fresh;
         if is_over {
             state.scsi_volatile = Bytes::new();
@@ -265,10 +265,11 @@ impl Volume {
         is_over
     }
 
-    /// The bytes to save (`Op::SaveState`) for registrations that are not in force yet, and the state of the SCSI front end.
+    /// The bytes to save (`Op::SaveState`) for registrations that are not in force yet, and the state of the SCSI front
+    /// end.
     ///
     /// # Errors
-    /// If the state would not be decoded as it is after a restart: nothing may be saved then.
+    /// If the state would not be decoded unchanged after a restart: it must not be saved then.
     pub fn encode_state(&self, registrations: &Registrations, scsi: ScsiState) -> Result<Bytes, StateError> {
         let (unknown, power_on) = {
             let state = self.state();
@@ -291,7 +292,7 @@ impl Volume {
         self.state().registrations.admits(nexus)
     }
 
-    /// Starts to count commands of a path.
+    /// Starts counting commands of a path.
     pub fn open_path(&self, path: PathId) -> Arc<Recorder> {
         let recorder = Arc::new(Recorder::default());
         self.statistics.lock().open.push((path, recorder.clone()));
@@ -307,14 +308,14 @@ impl Volume {
         }
     }
 
-    /// Commands of a kind that succeeded on the paths that are open, and the sum of their latencies in nanoseconds.
+    /// Number of successful commands of a kind on the open paths, and the sum of their latencies in nanoseconds.
     pub(crate) fn open_latencies(&self, operation: Operation) -> (u64, u64) {
         let statistics = self.statistics.lock();
         let paths = statistics.open.iter().map(|(_, recorder)| recorder.latencies(operation));
         paths.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
     }
 
-    /// Counters since the volume was added, by path; closed paths included.
+    /// Counters since the volume was added, by path, including closed paths.
     pub fn statistics(&self) -> BTreeMap<PathId, IoCounters> {
         let statistics = self.statistics.lock();
         let mut paths = statistics.closed.clone();

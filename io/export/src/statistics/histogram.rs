@@ -1,5 +1,4 @@
-//! Latency histogram with logarithmic buckets: eight per power of two, so that quantiles are at most an eighth too
-//! high.
+//! Latency histogram with logarithmic buckets: eight per power of two, so quantiles are at most an eighth too high.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +7,10 @@ use std::time::Duration;
 /// Buckets per doubling, as a power of two.
 const FINE_BITS: u32 = 3;
 
-/// The first bucket holds everything below 2^10 ns, about a microsecond.
+/// The first bucket contains all values below 2^10 ns, about a microsecond.
 const FIRST_BITS: u32 = 10;
 
-/// The last one holds everything from 2^36 ns on, about 69 seconds.
+/// The last bucket contains all values from 2^36 ns, about 69 seconds.
 const LAST_BITS: u32 = 36;
 
 const BUCKETS: usize = 2 + ((LAST_BITS - FIRST_BITS) << FINE_BITS) as usize;
@@ -101,7 +100,7 @@ impl Histogram {
         self.buckets().find(reached).map(|(end, _)| end)
     }
 
-    /// The buckets that are not empty in ascending order: exclusive upper bound and number of commands.
+    /// The non-empty buckets in ascending order: exclusive upper bound and number of commands.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         self.counts.iter().map(|(bucket, count)| (Duration::from_nanos(end(*bucket)), *count))
     }

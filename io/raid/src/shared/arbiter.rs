@@ -1,4 +1,4 @@
-//! The arbiter of two controllers on the drives that they share. Why it is one is argued in [`shared`](super).
+//! Arbiter of two controllers on the drives that they share. [`shared`](super) proves its properties.
 
 use super::record::{Ballot, Value};
 use super::turns::Turns;
@@ -11,15 +11,15 @@ use shelf::arbiter::{Arbiter, Beat, MemberId, Sign, Signs};
 use shelf::pool::BoxFuture;
 use std::sync::{Arc, Weak};
 
-/// Attempts to have a map decided while the other controller does the same.
+/// Attempts to have a map decided while the other controller proposes one, too.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Arbiter on drives.
+/// The arbiter.
 pub struct DriveArbiter {
     me: Weak<Self>,
     /// `None` for a drive that is missing.
     witnesses: Vec<Option<Arc<Witness>>>,
-    /// This controller, from 0, and the key of this process.
+    /// Number of this controller, from 0, and the key of this process.
     own: usize,
     key: u64,
     /// One operation on the map at a time.
@@ -27,17 +27,17 @@ pub struct DriveArbiter {
     memory: Mutex<Memory>,
 }
 
-/// What this process knows.
+/// State of this process.
 struct Memory {
-    /// The own ballot: never older than on any drive.
+    /// The ballot of this controller: never older than on any drive.
     ballot: Ballot,
-    /// Proposals of this process.
+    /// Number of proposals of this process.
     proposals: u64,
 }
 
-/// How an attempt to have a map decided ended.
+/// Result of an attempt to have a map decided.
 enum Attempt {
-    /// The instance has this outcome.
+    /// The outcome of the instance.
     Decided(Value),
     /// The other controller has begun a higher ballot.
     Overtaken,
@@ -46,10 +46,10 @@ enum Attempt {
 type Ballots = [Option<Ballot>; CONTROLLERS];
 
 impl DriveArbiter {
-    /// The arbiter of controller `own`, from 0, whose process shows `key` on these witnesses.
+    /// The arbiter of controller `own`, from 0, whose process has `key` on these witnesses.
     ///
     /// # Errors
-    /// [`Error::Drive`] when a majority can't be read.
+    /// [`Error::Drive`] if a majority can't be read.
     pub(super) async fn start(
         witnesses: Vec<Option<Arc<Witness>>>,
         (own, key): (usize, u64),
@@ -64,7 +64,7 @@ impl DriveArbiter {
         Ok(arbiter)
     }
 
-    /// Does something at all witnesses; returns what a majority returned.
+    /// Performs an operation at all witnesses; returns the results of a majority.
     fn gather<T, F>(&self, work: impl Fn(Arc<Witness>) -> F) -> Wait<Vec<T>>
     where
         T: Send + 'static,
@@ -86,7 +86,7 @@ impl DriveArbiter {
         gathered
     }
 
-    /// Takes over a decision of the other controller; returns whether it was new.
+    /// Adopts a decision of the other controller; returns whether it was new.
     fn learn(&self, ballots: &[Ballots]) -> bool {
         let decided = ballots.iter().flatten().flatten().filter_map(|ballot| ballot.decided.as_ref());
         let Some(newest) = decided.max_by_key(|value| value.version) else { return false };
@@ -102,7 +102,7 @@ impl DriveArbiter {
         self.memory.lock().ballot.clone()
     }
 
-    /// Writes the own ballot to a majority of witnesses; returns what these had afterwards.
+    /// Writes the ballot of this controller to a majority of witnesses; returns their ballots afterwards.
     async fn vote(&self) -> Result<Vec<Ballots>> {
         let ballot = Arc::new(self.ballot());
         self.gather(|witness| {
@@ -112,7 +112,7 @@ impl DriveArbiter {
         .await
     }
 
-    /// The map in force; it is on a majority of witnesses.
+    /// The current map, which is on a majority of witnesses.
     async fn current(&self) -> Result<Option<Bytes>> {
         let found = self.gather(|witness| async move { witness.ballots().await }).await?;
         self.learn(&found);
@@ -143,12 +143,12 @@ impl DriveArbiter {
         for _ in 0..MAX_ATTEMPTS {
             let ballot = self.ballot();
             if ballot.version() != expected.unwrap_or(0) {
-                // One of the attempts may have been carried on by the other controller.
+                // The other controller may have completed one of the attempts.
                 return Ok(ballot.decided.is_some_and(|value| value.proposal == ours.proposal));
             }
             match self.attempt(&ours).await? {
                 Attempt::Decided(value) => return Ok(value.proposal == ours.proposal),
-                // Of two that want the same, one yields.
+                // Of two equal proposals, one yields.
                 Attempt::Overtaken if self.own > 0 && self.ballot().version() == ballot.version() => break,
                 Attempt::Overtaken => {}
             }
@@ -156,7 +156,7 @@ impl DriveArbiter {
         Err(Error::Drive { what: "the other controller is changing the cluster's map".into() })
     }
 
-    /// One ballot.
+    /// One round with a new ballot.
     async fn attempt(&self, ours: &Value) -> Result<Attempt> {
         let version = self.ballot().version();
         let seen = self.gather(|witness| async move { witness.ballots().await }).await?;
@@ -203,7 +203,7 @@ impl DriveArbiter {
         overtaken
     }
 
-    /// Runs an operation to its end, also if its waiter is gone: what it writes must keep its order.
+    /// Runs an operation to completion, even if its waiter has ended: writes must keep their order.
     fn run<T: Send + 'static, F>(
         &self,
         operation: impl FnOnce(Arc<Self>) -> F,
@@ -250,7 +250,7 @@ fn index(member: MemberId) -> Result<usize> {
     })
 }
 
-/// Replies of witnesses, until there is a majority.
+/// Replies of witnesses, until a majority has replied.
 struct Gathering<T> {
     replies: Vec<T>,
     failures: usize,
@@ -268,7 +268,7 @@ impl<T> Gathering<T> {
                     state.replies.push(reply);
                     (state.replies.len() == majority).then(|| Ok(std::mem::take(&mut state.replies)))
                 }
-                // One drive that refuses this process is enough: another one is about to take over.
+                // One drive that refuses this process is enough: another process is about to take over.
                 Err(error @ Error::Fenced { .. }) => Some(Err(error)),
                 Err(error) => {
                     state.failures += 1;

@@ -16,15 +16,15 @@ fn beat(joined: u64, count: u64) -> Beat {
     Beat { joined, count }
 }
 
-/// Waits for replies as long as it takes.
+/// Waits for replies without a limit.
 fn forever() -> Timer {
     Arc::new(|_, _| {})
 }
 
-/// Drives with an array, as two servers see them.
+/// Drives with an array, seen by two servers.
 struct Shelf {
     media: Vec<Arc<SharedMedium>>,
-    /// Drives that are away.
+    /// Number of missing drives.
     away: usize,
     processes: u64,
 }
@@ -41,7 +41,7 @@ impl Shelf {
         now(find(&drives(&self.media, server), &forever())).unwrap()
     }
 
-    /// A new process of the controller of a server.
+    /// A new process of a server's controller.
     fn process(&mut self, own: usize) -> (Party, Arc<DriveArbiter>) {
         self.processes += 1;
         let mut array = self.array(own as u32);
@@ -86,7 +86,7 @@ fn a_majority_of_drives_is_enough_for_the_map() {
     shelf.away = 2;
     let (_, arbiter) = shelf.process(0);
     assert_eq!(now(arbiter.replace(None, 1, Bytes::from_static(b"map"))), Ok(true));
-    // Only one of the drives of that majority is there.
+    // Only one drive of that majority is present.
     shelf.away = 0;
     let (_, other) = shelf.process(1);
     assert_eq!(now(other.map()), Ok(Some(Bytes::from_static(b"map"))));
@@ -122,7 +122,7 @@ fn a_map_that_does_not_fit_is_refused() {
     assert!(matches!(refused, Err(Error::NoSpace { .. })));
 }
 
-/// A ballot of a controller that died half-way is carried on, and counts once.
+/// The other controller completes the ballot of a controller that died half-way, which counts once.
 #[test]
 fn what_a_majority_accepted_is_decided_by_the_other_controller() {
     let mut shelf = Shelf::new(3);

@@ -1,4 +1,4 @@
-//! A drive in memory that several servers see, with persistent reservations: for tests and simulations.
+//! A drive in memory that several servers share, with persistent reservations: for tests and simulations.
 
 use crate::{Done, Drive, Error, MemDrive, Result};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use shelf::ReservationStep;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The medium. Every request takes effect when it comes.
+/// The medium. Every request takes effect on arrival.
 pub struct SharedMedium {
     drive: Arc<MemDrive>,
     reservations: Mutex<Reservations>,
@@ -19,7 +19,7 @@ struct Reservations {
     registered: BTreeMap<u32, u64>,
     /// The server that holds the reservation.
     holder: Option<u32>,
-    /// A drive that accepts every step and refuses no write.
+    /// Whether the drive accepts every step and refuses no write.
     are_ignored: bool,
 }
 
@@ -29,22 +29,22 @@ impl SharedMedium {
         Arc::new(Self { drive: MemDrive::new(name, bytes), reservations: Mutex::default() })
     }
 
-    /// The drive as a server sees it.
+    /// The drive from a server's view.
     pub fn port(self: &Arc<Self>, server: u32) -> Arc<dyn Drive> {
         Arc::new(Port { medium: self.clone(), server })
     }
 
-    /// Makes it a drive that reports success of reservations and does not enforce them.
+    /// Makes the drive report success for reservations without enforcing them.
     pub fn ignore_reservations(&self) {
         self.reservations.lock().are_ignored = true;
     }
 
-    /// Its contents.
+    /// The drive below.
     pub fn drive(&self) -> &MemDrive {
         &self.drive
     }
 
-    /// Fails for a server that may not write.
+    /// Checks that a server may write.
     ///
     /// # Errors
     /// [`Error::Fenced`].
@@ -97,7 +97,7 @@ impl SharedMedium {
     }
 }
 
-/// A drive as one server sees it.
+/// A drive from the view of one server.
 struct Port {
     medium: Arc<SharedMedium>,
     server: u32,

@@ -1,5 +1,5 @@
-//! A drive that may join an array whose drives two controllers share: it is examined as it is, and reserved before the first
-//! change.
+//! A drive that may join an array shared by two controllers: it is examined unchanged, and reserved before the first
+//! write.
 
 use super::{Party, TimedDrive, Timer};
 use crate::{Backing, Done, Drive, Error, Result};
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use shelf::ReservationStep;
 use std::sync::{Arc, Weak};
 
-/// A drive that the home was given while it serves.
+/// A drive that was added while the home serves.
 pub struct Newcomer {
     me: Weak<Self>,
     drive: Arc<dyn Drive>,
@@ -21,21 +21,21 @@ pub struct Newcomer {
 type Change = Box<dyn FnOnce(Result) + Send>;
 
 enum State {
-    /// Nothing was changed yet.
+    /// The drive is unchanged.
     Free,
-    /// It is being reserved.
+    /// The reservation is in progress.
     Waiting(Vec<Change>),
     Reserved,
     Refused(Error),
 }
 
 impl Newcomer {
-    /// The drive, for the home that is this party.
+    /// The drive, added at the home of this party.
     pub fn new(drive: Arc<dyn Drive>, party: Arc<Party>, timer: Timer) -> Arc<Self> {
         Arc::new_cyclic(|me| Self { me: me.clone(), drive, party, timer, state: Mutex::new(State::Free) })
     }
 
-    /// Makes a change once the drive is reserved.
+    /// Performs a change once the drive is reserved.
     fn change(&self, change: Change) {
         let outcome = {
             let mut state = self.state.lock();

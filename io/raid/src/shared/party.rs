@@ -1,4 +1,4 @@
-//! A process that takes part in sharing drives: its registrations, and what it takes from others.
+//! A process that shares drives with another controller: its registrations, and their takeover.
 
 use super::arbiter::DriveArbiter;
 use super::record::{MAX_WITNESSES, Sign, decode_list, encode_list};
@@ -12,28 +12,28 @@ use shelf::ReservationStep;
 use shelf::arbiter::Beat;
 use std::sync::Arc;
 
-/// Drives that an array needs to be shared: with fewer there is no majority when one is lost.
+/// Minimum number of drives of a shared array: with fewer, the loss of one leaves no majority.
 const MIN_DRIVES: usize = 3;
 
-/// How often a home removes the other controller's processes from a drive where new ones appear.
+/// Maximum number of rounds in which a home removes the other controller's processes from a drive.
 const MAX_ROUNDS: usize = 4;
 
-/// Most drives that a process goes without. More may not be missing when the store is opened, and each of them may be
-/// left with a key that its records do not show, so that the other controller can't take it over until this one
-/// starts again.
+/// Maximum number of drives that a process omits. More may not be missing when the store is opened. An omitted drive
+/// may be left with a key that its records do not contain: the other controller can't take it over until this one
+/// restarts.
 const MAX_REFUSED: usize = 2;
 
-/// An array whose drives controllers share, or can share.
+/// An array whose drives two controllers share, or can share.
 pub struct SharedArray {
     /// The array.
     pub array: u128,
-    /// The drives that are there, with their identities.
+    /// The drives that are present, with their identities.
     pub drives: Vec<(u128, Arc<TimedDrive>)>,
-    /// Whether it is shared already. If not, it becomes that when its first home opens it.
+    /// Whether the array is already shared. If not, its first home makes it shared on opening.
     pub is_shared: bool,
-    /// The newest epoch that an owner had.
+    /// The newest epoch of an owner.
     pub epoch: u64,
-    /// The identities of the drives that are witnesses.
+    /// Identities of the witness drives.
     witnesses: Vec<u128>,
 }
 
@@ -41,15 +41,15 @@ pub struct SharedArray {
 pub struct Party {
     array: u128,
     witnesses: Vec<u128>,
-    /// This controller, from 0, and the key of this process.
+    /// Number of this controller, from 0, and the key of this process.
     own: usize,
     key: u64,
 }
 
-/// Examines drives. Nothing is written.
+/// Examines drives without writing.
 ///
 /// # Errors
-/// [`Error::Unusable`] when they hold no array, or one that can't be shared; the text says why.
+/// [`Error::Unusable`] if they hold no array, or one that can't be shared; the text has the reason.
 pub async fn find(drives: &[Arc<dyn Drive>], timer: &Timer) -> Result<SharedArray> {
     let drives: Vec<_> = drives.iter().map(|drive| TimedDrive::new(drive.clone(), timer.clone())).collect();
     let candidates = read_candidates(&any(&drives)).await?;
@@ -74,7 +74,7 @@ pub async fn find(drives: &[Arc<dyn Drive>], timer: &Timer) -> Result<SharedArra
     for (_, drive) in &present {
         let (done, read) = wait();
         drive.read(LIST_AT, ALIGN as u32, done);
-        // A list that can't be read here is read elsewhere.
+        // Another drive may have a readable copy of the list.
         let Ok(page) = read.await else { continue };
         let Some(found) = decode_list(&page, newest.array)? else { continue };
         match &list {
@@ -95,15 +95,15 @@ pub async fn find(drives: &[Arc<dyn Drive>], timer: &Timer) -> Result<SharedArra
     Ok(SharedArray { array: newest.array, drives: present, is_shared: newest.shared, epoch, witnesses })
 }
 
-/// True if two controllers share the array on these drives. There is no way back.
+/// Whether two controllers share the array on these drives. Sharing can't be undone.
 ///
 /// # Errors
-/// [`Error::Unusable`] when they hold no array.
+/// [`Error::Unusable`] if they hold no array.
 pub async fn is_shared(drives: &[Arc<dyn Drive>]) -> Result<bool> {
     Ok(assemble(&read_candidates(drives).await?)?.newest.shared)
 }
 
-/// The witnesses of an array that is to be shared.
+/// Chooses the witnesses of an array that will be shared.
 fn choose(present: &[(u128, Arc<TimedDrive>)], missing: &[usize]) -> Result<Vec<u128>> {
     if !missing.is_empty() {
         return Err(Error::Unusable(format!(
@@ -133,7 +133,7 @@ async fn step(drive: &dyn Drive, step: ReservationStep) -> Result<bool> {
 }
 
 impl SharedArray {
-    /// What the controller `own`, from 0, shows on each drive: another process with this number runs while it changes.
+    /// Sign of controller `own`, from 0, on each drive: if it changes, another process with this number runs.
     pub async fn beats_of(&self, own: usize) -> Vec<Option<(u64, Beat)>> {
         let mut beats = Vec::new();
         for (_, drive) in &self.drives {
@@ -144,33 +144,33 @@ impl SharedArray {
         beats
     }
 
-    /// A process of the controller `own`, from 0, with a random key.
+    /// A process of controller `own`, from 0, with a random key.
     ///
     /// # Panics
-    /// If the key is zero, or there is no such controller.
+    /// If the key is zero, or the controller does not exist.
     pub fn party(&self, own: usize, key: u64) -> Party {
         assert!(own < CONTROLLERS && key != 0, "two controllers, and keys that are not zero");
         Party { array: self.array, witnesses: self.witnesses.clone(), own, key }
     }
 
-    /// Leaves out drives that this process does not take part in.
+    /// Omits the drives that `keeps` rejects.
     pub fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
         self.drives.retain(|(_, drive)| keeps(drive.name()));
     }
 }
 
 impl Party {
-    /// Takes part at all drives of the array, and leaves out those that fail or do not reply in time.
+    /// Registers at all drives of the array, and omits those that fail or do not reply in time.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when two controllers can't rely on a drive; the error of a drive when more fail than may be missing, or any
-    /// while the array is not shared yet.
+    /// [`Error::Unusable`] if a drive is unsuitable for two controllers; the error of a drive if more fail than may be
+    /// missing, or if any fails before the array is shared.
     pub async fn take_part_in(&self, array: &mut SharedArray) -> Result {
         let mut refused = Vec::new();
         for (_, drive) in &array.drives {
             match self.take_part(&**drive).await {
                 Ok(()) => {}
-                // What a drive refuses is for an operator. One that does not reply may have all that is needed.
+                // An operator must resolve the refusal of a drive. A drive that does not reply may be suitable.
                 Err(error @ Error::Unusable(_)) if !drive.is_silent() => return Err(error),
                 Err(error) => {
                     tracing::error!(drive = drive.name(), %error, "this controller goes without a drive");
@@ -185,11 +185,11 @@ impl Party {
         Ok(())
     }
 
-    /// Takes all drives of the array over, all at once, and returns those that it has. One that fails or does not reply in time
-    /// counts as missing. The limit for replies is in force at those returned until [`TimedDrive::lift`].
+    /// Takes over all drives of the array in parallel, and returns the successful ones. A drive that fails or does not
+    /// reply in time counts as missing. The returned drives keep the limit for replies until [`TimedDrive::lift`].
     ///
     /// # Errors
-    /// [`Error::Fenced`] when another process has this controller's number.
+    /// [`Error::Fenced`] if another process has this controller's number.
     pub async fn take_over_all(self: &Arc<Self>, array: &SharedArray) -> Result<Vec<Arc<TimedDrive>>> {
         let begin = |(_, drive): &(u128, Arc<TimedDrive>)| -> (Arc<TimedDrive>, Wait<()>) {
             let (party, drive, (done, taken)) = (self.clone(), drive.again(), wait());
@@ -211,10 +211,10 @@ impl Party {
         Ok(ours)
     }
 
-    /// Registers at a drive, and ends what an earlier process of this controller had there.
+    /// Registers at a drive, and removes the registration of an earlier process of this controller.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when the drive has no reservations that two controllers can rely on; the text says why.
+    /// [`Error::Unusable`] if the drive has no suitable reservations; the text has the reason.
     pub async fn take_part(&self, drive: &dyn Drive) -> Result {
         let name = drive.name();
         let refused = |error: Error| {
@@ -238,12 +238,12 @@ impl Party {
         if !step(drive, ReservationStep::Register { key: self.key }).await.map_err(refused)? {
             return Err(refused(Error::Unusable("registration was refused".into())));
         }
-        // False when another process holds it, which is as good.
+        // False if another process holds the reservation, which is sufficient.
         step(drive, ReservationStep::Reserve { key: self.key }).await.map_err(refused)?;
         for victim in old.into_iter().filter(|victim| *victim != self.key) {
             step(drive, ReservationStep::PreemptAndAbort { key: self.key, victim }).await.map_err(refused)?;
         }
-        // Only now: nothing of that process arrives any more.
+        // Only now, since no request of that process arrives any more.
         let found = witness::signs(drive, self.array).await?.into_iter().nth(self.own).flatten();
         let before = found.as_ref().map_or_else(Sign::default, |found| found.record.clone());
         self.write_list(drive).await?;
@@ -270,14 +270,15 @@ impl Party {
         written.await
     }
 
-    /// Removes the other controller's processes from a drive, as the home: nothing of theirs takes effect there any more.
+    /// Removes the other controller's processes from a drive, as the home: none of their writes takes effect
+    /// afterwards.
     ///
     /// # Errors
-    /// [`Error::Drive`], or [`Error::Fenced`] when another process has this controller's number.
+    /// [`Error::Drive`], or [`Error::Fenced`] if another process has this controller's number.
     pub async fn take_over(&self, drive: &dyn Drive) -> Result {
         let key = self.key;
         for _ in 0..MAX_ROUNDS {
-            // In force before anybody is removed: a write of who is not registered is refused from then on.
+            // The reservation comes first: from then on, the drive refuses writes of unregistered processes.
             step(drive, ReservationStep::Reserve { key }).await?;
             for victim in witness::keys(drive, self.array, 1 - self.own).await? {
                 step(drive, ReservationStep::PreemptAndAbort { key, victim }).await?;
@@ -290,11 +291,11 @@ impl Party {
         Err(Error::Drive { what: format!("{}: the reservation can't be taken over", drive.name()) })
     }
 
-    /// The arbiter, over drives in which this process takes part. It has no limit for replies: one write of a record follows the
-    /// other, and a majority of drives is enough for it.
+    /// The arbiter, over drives at which this process is registered. It has no limit for replies: writes of a record
+    /// are sequential, and a majority of drives suffices.
     ///
     /// # Errors
-    /// [`Error::Drive`] when too few of the witnesses are among them.
+    /// [`Error::Drive`] if too few witnesses are among them.
     pub async fn arbiter(&self, array: &SharedArray) -> Result<Arc<DriveArbiter>> {
         let witness = |id: &u128| {
             let found = array.drives.iter().find(|(known, _)| known == id);

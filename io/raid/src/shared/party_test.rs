@@ -12,7 +12,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits for replies as long as it takes.
+/// Waits for replies without a limit.
 fn forever() -> Timer {
     Arc::new(|_, _| {})
 }
@@ -29,7 +29,7 @@ fn media(count: usize) -> Vec<Arc<SharedMedium>> {
     media
 }
 
-/// A process of a controller that takes part at all drives.
+/// A process of a controller that is registered at all drives.
 fn process(media: &[Arc<SharedMedium>], own: usize, key: u64) -> (SharedArray, Party) {
     let array = now(find(&drives(media, own as u32), &forever())).unwrap();
     let party = array.party(own, key);
@@ -78,7 +78,7 @@ fn a_home_that_was_followed_writes_nothing_more_and_nothing_is_lost() {
     assert!(matches!(append(&old, "later"), Err(Error::Fenced { .. })), "it has stopped for good");
 }
 
-/// The counter-proof: without reservations the write of the former home succeeds, and is lost.
+/// Counter-proof: without reservations, the late write of the former home succeeds, and is lost.
 #[test]
 fn drives_that_ignore_reservations_lose_a_late_write() {
     let media = media(5);
@@ -157,7 +157,7 @@ fn a_drive_that_comes_later_is_reserved_before_its_first_change() {
     drive.write(0, page(), true, done);
     now(written).unwrap();
     assert!(added.check_write(1).is_err() && added.check_write(0).is_ok());
-    // Another host holds this one.
+    // Another host holds this drive.
     let taken = SharedMedium::new("taken", 16 << 20);
     for step in [ReservationStep::Register { key: 9 }, ReservationStep::Reserve { key: 9 }] {
         assert!(taken.reserve(99, step));
@@ -169,7 +169,7 @@ fn a_drive_that_comes_later_is_reserved_before_its_first_change() {
     assert!(now(written).is_err());
 }
 
-/// Another use of the drive is not ended by a controller that starts.
+/// A starting controller does not end another use of the drive.
 #[test]
 fn a_drive_that_another_host_has_reserved_is_refused() {
     let media = media(3);
@@ -177,7 +177,8 @@ fn a_drive_that_another_host_has_reserved_is_refused() {
     for step in [ReservationStep::Register { key: 9 }, ReservationStep::Reserve { key: 9 }] {
         assert!(media[0].reserve(99, step));
     }
-    // It may write beside that host, as its own reservation is of the same kind; but it does not take over from it.
+    // The process may write beside that host, since its own reservation has the same type; but it does not take over
+    // the drive.
     let party = array.party(0, 11);
     now(party.take_part(&*array.drives[0].1)).unwrap();
     assert!(now(party.take_over(&*array.drives[0].1)).is_err());

@@ -1,6 +1,7 @@
-//! Records of controllers on a drive: which drives are witnesses, signs of life with marks, and ballots.
+//! Records of controllers on a drive: the list of witnesses, signs of life with marks, and ballots.
 //!
-//! Each controller has records of its own, twice: the older copy is overwritten, so that a torn write leaves the newer one.
+//! Each controller has two copies of its records. The older copy is overwritten, so a torn write leaves the newer one
+//! intact.
 
 use super::{CONTROLLERS, MAX_MAP_BYTES};
 use crate::codec::{Reader, Versions, Writer, crc32c};
@@ -17,16 +18,16 @@ pub const LIST_BYTES: usize = ALIGN;
 pub const SIGN_BYTES: usize = ALIGN;
 pub const BALLOT_BYTES: usize = 2 * ALIGN;
 
-/// Most witnesses; an odd number.
+/// Maximum number of witnesses; an odd number.
 pub const MAX_WITNESSES: usize = 15;
 
 const CHECKSUM_BYTES: usize = 4;
-/// Bytes of a ballot before the two maps.
+/// Bytes of a ballot before its two maps.
 const BALLOT_FRONT_BYTES: usize = 192;
 
 const _: () = assert!(BALLOT_FRONT_BYTES + 2 * MAX_MAP_BYTES + CHECKSUM_BYTES <= BALLOT_BYTES);
 
-/// A kind of record that each controller has twice on a drive.
+/// A kind of record, of which each controller has two copies on a drive.
 pub trait Record: Clone {
     const MAGIC: [u8; 8];
     const BYTES: usize;
@@ -35,21 +36,21 @@ pub trait Record: Clone {
     fn take(from: &[u8]) -> Option<Self>;
 }
 
-/// What a controller shows on a drive.
+/// The sign of life of a controller on a drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sign {
-    /// The key under which its process is registered.
+    /// The key that its process is registered with.
     pub key: u64,
     pub beat: Beat,
-    /// Its marks of each controller.
+    /// Its marks against each controller.
     pub marks: [u64; CONTROLLERS],
 }
 
-/// A map, and the proposal by which it came.
+/// A map, and its proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     pub version: u64,
-    /// The key of the process that proposed it, and which of its proposals it is: two proposals may have equal bytes.
+    /// Key of the proposing process, and number of its proposal: two proposals may have equal bytes.
     pub proposal: (u64, u64),
     pub map: Bytes,
 }
@@ -57,17 +58,17 @@ pub struct Value {
 /// Promise and acceptance of a controller, for the map that follows the decided one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ballot {
-    /// The map that is in force.
+    /// The current map.
     pub decided: Option<Value>,
-    /// The highest ballot that it has begun.
+    /// The highest ballot that the controller has begun.
     pub begun: u64,
-    /// The ballot in which it accepted `value`; zero for none.
+    /// The ballot in which the controller accepted `value`; zero for none.
     pub accepted: u64,
     pub value: Option<Value>,
 }
 
 impl Ballot {
-    /// The version of the map in force; zero if there is none.
+    /// Version of the current map; zero if there is none.
     pub fn version(&self) -> u64 {
         self.decided.as_ref().map_or(0, |value| value.version)
     }
@@ -152,7 +153,7 @@ fn sealed(mut page: AlignedBuf) -> Bytes {
     Arc::new(page).share(0..len)
 }
 
-/// The fields after magic and array, if the page begins with these and its checksum is right.
+/// The fields after magic and array, if both match and the checksum is correct.
 fn opened(page: &[u8], magic: [u8; 8], array: u128) -> Option<&[u8]> {
     let (covered, checksum) = page.split_at_checked(page.len().checked_sub(CHECKSUM_BYTES)?)?;
     let mut from = Reader(covered);
@@ -162,10 +163,10 @@ fn opened(page: &[u8], magic: [u8; 8], array: u128) -> Option<&[u8]> {
     sound.then_some(from.0)
 }
 
-/// The record of a controller that is in force in these two copies; `None` if there is none yet.
+/// The newest of these two copies of a controller's record; `None` if there is none yet.
 ///
 /// # Errors
-/// [`Error::Unusable`] when it is of another release.
+/// [`Error::Unusable`] if the record is of another release.
 pub fn newest<R: Record>(copies: &[u8], array: u128, controller: usize) -> Result<Option<Found<R>>> {
     let mut found: Option<Found<R>> = None;
     for (copy, page) in copies.chunks_exact(R::BYTES).enumerate() {
@@ -185,13 +186,13 @@ pub fn newest<R: Record>(copies: &[u8], array: u128, controller: usize) -> Resul
     Ok(found)
 }
 
-/// The records in these two copies, whatever order they have.
+/// The valid records in these two copies, in any order.
 pub fn copies<R: Record>(copies: &[u8], array: u128) -> Vec<R> {
     let record = |page: &[u8]| R::take(opened(page, R::MAGIC, array)?.get(HEADER_BYTES - 24..)?);
     copies.chunks_exact(R::BYTES).filter_map(record).collect()
 }
 
-/// The record that follows `before`, and the copy that it overwrites.
+/// The record that follows `before`, and the index of the copy to overwrite.
 pub fn next<R: Record>(
     record: &R,
     array: u128,
@@ -227,10 +228,10 @@ pub fn encode_list(array: u128, drives: &[u128]) -> Bytes {
     sealed(page)
 }
 
-/// The list of witnesses on a page; `None` if it has none of this array.
+/// Decodes a list of witnesses; `None` if the page has none of this array.
 ///
 /// # Errors
-/// [`Error::Unusable`] when it is of another release, [`Error::Corrupt`] when it contradicts itself.
+/// [`Error::Unusable`] if the list is of another release, [`Error::Corrupt`] if it is inconsistent.
 pub fn decode_list(page: &[u8], array: u128) -> Result<Option<Vec<u128>>> {
     let Some(fields) = opened(page, LIST_MAGIC, array) else { return Ok(None) };
     let mut from = Reader(fields);

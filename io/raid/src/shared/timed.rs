@@ -1,8 +1,8 @@
-//! A drive whose requests end in time: one that does not reply counts as missing.
+//! A drive with a time limit for requests: a drive that does not reply counts as missing.
 //!
-//! A controller that starts, or takes over, asks each drive for much before it knows that the drive works. Without a limit one drive
-//! that is silent would keep the whole array from a new home. The limit ends the wait, not the request: this takes effect late,
-//! or never. [`shared`](super) says why that does no harm.
+//! A controller that starts or takes over sends many requests to each drive before it knows that the drive works.
+//! Without a limit, one silent drive would keep the array from a new home. The limit ends the wait, not the request,
+//! which takes effect late or never. [`shared`](super) proves that this is safe.
 
 use crate::{Backing, Done, Drive, Error};
 use bytes::Bytes;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a drive may take for a request. A busy drive needs less. Hosts wait as much longer if one is silent while their array
-/// is taken over: with the time to notice that a home is lost less than 10 s.
+/// Time limit of a request. A busy drive needs less. If a drive is silent during a takeover, hosts wait longer by this
+/// time: with the detection of the lost home, less than 10 s.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Calls back after a time.
 pub type Timer = Arc<dyn Fn(Duration, Box<dyn FnOnce() + Send>) + Send + Sync>;
 
-/// A drive with that limit.
+/// A drive with this limit.
 pub struct TimedDrive {
     drive: Arc<dyn Drive>,
     timer: Timer,
@@ -28,9 +28,9 @@ pub struct TimedDrive {
 
 #[derive(Default)]
 struct State {
-    /// Requests may take as long as they want.
+    /// Whether the limit is lifted.
     is_unlimited: AtomicBool,
-    /// It has not replied in time, and gets no more requests.
+    /// Whether the drive has exceeded the limit: it gets no more requests.
     is_silent: AtomicBool,
 }
 
@@ -45,17 +45,17 @@ impl TimedDrive {
         self.drive.clone()
     }
 
-    /// The same drive with the limit, whatever was before.
+    /// The same drive with a new limit.
     pub fn again(&self) -> Arc<Self> {
         Self::new(self.drive.clone(), self.timer.clone())
     }
 
-    /// Ends the limit: who uses the drive from now on has limits of its own. A drive that was silent until now stays that.
+    /// Lifts the limit: the next user of the drive has limits of its own. A drive that was silent stays silent.
     pub fn lift(&self) {
         self.state.is_unlimited.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has not replied in time.
+    /// Whether the drive has exceeded the limit.
     pub fn is_silent(&self) -> bool {
         self.state.is_silent.load(Ordering::Relaxed)
     }

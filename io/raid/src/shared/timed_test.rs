@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Waker};
 
-/// Those who wait for a time that a test lets pass.
+/// Timers that expire when the test says so.
 #[derive(Default)]
 struct Alarms(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 
@@ -15,14 +15,14 @@ impl Alarms {
         Arc::new(move |_, call| alarms.0.lock().push(call))
     }
 
-    /// Lets the time pass.
+    /// Lets all timers expire.
     fn ring(&self) {
         let alarms = std::mem::take(&mut *self.0.lock());
         alarms.into_iter().for_each(|alarm| alarm());
     }
 }
 
-/// A drive that a server sees, and that keeps requests from the `after`th one on to itself until it is let go.
+/// A drive that holds back requests from the `after`th one on until they are released.
 struct Stalling {
     drive: Arc<dyn Drive>,
     after: AtomicUsize,
@@ -47,7 +47,7 @@ impl Stalling {
         }
     }
 
-    /// Lets everything take effect that it has.
+    /// Releases all held requests; returns their number.
     fn let_go(&self) -> usize {
         let kept = std::mem::take(&mut *self.kept.lock());
         let count = kept.len();
@@ -93,7 +93,7 @@ fn poll<T>(future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     }
 }
 
-/// Runs it to its end, and lets time pass when it waits.
+/// Runs a future to completion; timers expire when it waits.
 fn in_time<T>(alarms: &Alarms, future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     for _ in 0..100 {
@@ -151,8 +151,8 @@ fn append(shelf: &DriveShelf, text: &'static str) -> Result {
     poll(pin!(appended)).expect("drives that reply").map(|_| ())
 }
 
-/// Whichever request it is that gets no reply: the takeover continues without the drive, and what the request does later changes
-/// nothing for anybody.
+/// For every request that may get no reply: the takeover continues without the drive, and the late effect of the
+/// request is harmless.
 #[test]
 fn a_drive_that_stalls_during_a_takeover_counts_as_missing_and_its_late_effect_is_harmless() {
     let mut late_requests = 0;
@@ -174,7 +174,7 @@ fn a_drive_that_stalls_during_a_takeover_counts_as_missing_and_its_late_effect_i
         late_requests += stalling.let_go();
         assert!(append(&old, "later").is_err());
         append(&new, "three").unwrap();
-        // The next home finds everything, with the drive that is back.
+        // The next home finds all data, with the drive present again.
         let third = start(&ports(&media, 0), &alarms, (0, 33)).unwrap();
         let next = open(&third, &alarms, 14).unwrap();
         assert_eq!(recover(&next), ["one", "two", "three"], "after {after}");
@@ -183,7 +183,7 @@ fn a_drive_that_stalls_during_a_takeover_counts_as_missing_and_its_late_effect_i
     assert!(late_requests >= 8, "only {late_requests} requests were late");
 }
 
-/// A request to an unused drive takes effect while the other controller is the home.
+/// A request to an omitted drive takes effect while the other controller is the home.
 #[test]
 fn a_controller_starts_without_a_drive_that_stalls_and_its_late_effect_is_harmless() {
     for after in 0..16 {
@@ -199,7 +199,7 @@ fn a_controller_starts_without_a_drive_that_stalls_and_its_late_effect_is_harmle
         let is_without = array.drives.len() == 4;
         assert_eq!(stalling.let_go() > 0, is_without, "after {after}");
         append(&shelf, "two").unwrap();
-        // The server starts again, and takes over with all drives.
+        // The server restarts, and takes over with all drives.
         let again = start(&ports(&media, 1), &alarms, (1, 33)).unwrap();
         assert_eq!(again.0.drives.len(), 5);
         let next = open(&again, &alarms, 12).unwrap();
@@ -215,14 +215,14 @@ fn a_controller_does_not_start_when_more_drives_are_silent_than_may_be_missing()
     drop(open(&home, &alarms, 10).unwrap());
     let mut drives = ports(&media, 1);
     for drive in &mut drives[..3] {
-        // Their labels can be read.
+        // The labels of the drives are readable.
         *drive = Stalling::new(drive.clone(), 5);
     }
     let refused = start(&drives, &alarms, (1, 22)).err().unwrap();
     assert!(refused.to_string().contains("has not replied"), "{refused}");
 }
 
-/// The first home writes to all drives: an array is not made shared without one of them.
+/// The first home writes to all drives: an array can't become shared while one is missing.
 #[test]
 fn an_array_is_not_made_shared_while_a_drive_is_silent() {
     let (media, alarms) = (media(5), Arc::new(Alarms::default()));

@@ -1,14 +1,14 @@
-//! Turns at a drive: operations that change records there follow each other.
+//! Queue of operations that change records on a drive, so that they run one after the other.
 
 use crate::{Done, Error, Result, wait};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Operations that wait at a drive which does not reply.
+/// Maximum number of operations that wait for a silent drive.
 const MAX_WAITING: usize = 16;
 
-/// A queue for one thing.
+/// A queue for one drive.
 #[derive(Default)]
 pub struct Turns(Mutex<Queue>);
 
@@ -18,11 +18,11 @@ struct Queue {
     waiting: VecDeque<Done<()>>,
 }
 
-/// The right to act; the next one has it when it is dropped.
+/// The right to act; dropping it passes the turn on.
 pub struct Turn(Arc<Turns>);
 
 impl Turns {
-    /// Waits for a turn. Its future is to be run to its end.
+    /// Waits for a turn. The future must run to completion.
     pub async fn take(self: &Arc<Self>) -> Result<Turn> {
         let came = {
             let mut queue = self.0.lock();

@@ -1,4 +1,5 @@
-//! A drive as a witness: the records of both controllers there, and those of this one, changed by one operation at a time.
+//! A drive as a witness: it has the records of both controllers; one operation at a time changes those of this
+//! controller.
 
 use super::record::{self, Ballot, Found, Record, Sign};
 use super::turns::{Turn, Turns};
@@ -15,15 +16,15 @@ type Both<R> = [Option<Found<R>>; CONTROLLERS];
 pub struct Witness {
     drive: Arc<dyn Drive>,
     array: u128,
-    /// This controller, from 0, and the key of this process.
+    /// Number of this controller, from 0, and the key of this process.
     own: usize,
     key: u64,
     turns: Arc<Turns>,
-    /// Looks at it that have no reply yet.
+    /// Reads without a reply yet.
     looks: AtomicUsize,
 }
 
-/// Looks at a drive that does not reply.
+/// Maximum number of reads without a reply.
 const MAX_LOOKS: usize = 16;
 
 async fn read<R: Record>(drive: &dyn Drive, array: u128, (at, bytes): (u64, usize)) -> Result<Both<R>> {
@@ -54,7 +55,7 @@ pub async fn signs(drive: &dyn Drive, array: u128) -> Result<Both<Sign>> {
     read(drive, array, (SIGNS_AT, SIGNS_BYTES)).await
 }
 
-/// All keys that a controller shows on a drive, in its newer record or in the one before.
+/// All keys of a controller on a drive, in its newer and its older record.
 pub async fn keys(drive: &dyn Drive, array: u128, controller: usize) -> Result<Vec<u64>> {
     let bytes = 2 * Sign::BYTES;
     let (done, read) = wait();
@@ -78,7 +79,7 @@ pub async fn write_sign(
 }
 
 impl Witness {
-    /// A drive at which this process is registered, and shows its key.
+    /// A witness drive at which this process is registered and has written its key.
     pub fn new(drive: Arc<dyn Drive>, array: u128, (own, key): (usize, u64)) -> Arc<Self> {
         Arc::new(Self { drive, array, own, key, turns: Arc::default(), looks: AtomicUsize::new(0) })
     }
@@ -87,7 +88,7 @@ impl Witness {
         self.turns.take().await
     }
 
-    /// Looks at the drive, unless too many looks have no reply.
+    /// Reads from the drive, unless too many reads have no reply.
     async fn look<T>(&self, reading: impl Future<Output = Result<T>>) -> Result<T> {
         if self.looks.fetch_add(1, Ordering::Relaxed) >= MAX_LOOKS {
             self.looks.fetch_sub(1, Ordering::Relaxed);
@@ -106,7 +107,7 @@ impl Witness {
         self.look(read(&*self.drive, self.array, (BALLOTS_AT, BALLOTS_BYTES))).await
     }
 
-    /// The signs, and the own one, which is that of this process.
+    /// All signs, and the own one, which must be that of this process.
     async fn own_sign(&self) -> Result<(Both<Sign>, Found<Sign>)> {
         let both = self.read_signs().await?;
         match both[self.own].clone() {
@@ -168,7 +169,7 @@ impl Witness {
         Ok(both.map(|found| found.map(|found| found.record)))
     }
 
-    /// Writes the own ballot, and then reads those of both.
+    /// Writes the ballot of this controller, then reads both ballots.
     pub async fn vote(&self, ballot: &Ballot) -> Result<[Option<Ballot>; CONTROLLERS]> {
         let _turn = self.turn().await?;
         let both = self.read_ballots().await?;
