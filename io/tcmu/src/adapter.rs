@@ -1,20 +1,20 @@
-//! The link of a target port, as the driver of its adapter shows it in `/sys/class/fc_host`: a path that loses frames is seen
-//! here before hosts report errors.
+//! Link state of a target port, from the adapter's driver in `/sys/class/fc_host`. It shows a path that loses frames
+//! before hosts report errors.
 
 use std::fs;
 use std::path::Path;
 
-/// A statistic that an adapter does not count, as the kernel shows it.
+/// Value that the kernel shows for a statistic that an adapter does not count.
 const NOT_COUNTED: u64 = u64::MAX;
 
-/// The link of a port, and what it lost since the driver was loaded.
+/// Link state of a port, and its errors since the driver was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortLink {
-    /// State in the words of the kernel, such as `Online` or `Linkdown`.
+    /// State as named by the kernel, such as `Online` or `Linkdown`.
     pub state: String,
-    /// Speed in the words of the kernel, such as `16 Gbit`; `None` without a link.
+    /// Speed as named by the kernel, such as `16 Gbit`; `None` without a link.
     pub speed: Option<String>,
-    /// Link failures; `None` if the adapter does not count them, as of the others.
+    /// Link failures; `None` if the adapter does not count them, as for the other counters.
     pub link_failures: Option<u64>,
     /// Losses of synchronization.
     pub sync_losses: Option<u64>,
@@ -25,7 +25,8 @@ pub struct PortLink {
 }
 
 impl PortLink {
-    /// The link of a port. `system` is `/sys`. `None` if no adapter of this machine has the port, as with the loopback fabric.
+    /// The link of a port. `system` is `/sys`. `None` if no adapter of this machine has the port, as with the loopback
+    /// fabric.
     pub fn read(system: &Path, wwpn: u64) -> Option<Self> {
         let adapters = fs::read_dir(system.join("class/fc_host")).ok()?;
         let name = format!("{wwpn:#018x}");

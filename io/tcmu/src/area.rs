@@ -1,5 +1,5 @@
-//! Memory that is shared with the kernel: the mapping of a device, or ordinary memory in tests. Every access is checked
-//! against its length, since the offsets come from the other side.
+//! Memory shared with the kernel: the mapping of a device, or ordinary memory in tests. Every access is checked against
+//! its length, since the offsets come from the kernel.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ pub struct Outside {
     length: u64,
 }
 
-/// A piece of shared memory. Clones are the same memory.
+/// A region of shared memory. Clones are the same memory.
 #[derive(Clone)]
 pub struct Area {
     base: NonNull<u8>,
     length: usize,
-    /// Unmaps or frees the memory when it is dropped.
+    /// Unmaps or frees the memory on drop.
     _owner: Arc<dyn Send + Sync>,
 }
 
-// SAFETY: the memory lives as long as its owner, and is reached only by copies and atomic accesses, which do not depend on
-// the thread.
+// SAFETY: the memory lives as long as its owner. It is accessed only by copies and atomic accesses, which do not depend
+// on the thread.
 unsafe impl Send for Area {}
 // SAFETY: as above; no reference into the memory is ever made.
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// The `length` bytes at `base`, as long as `owner` exists.
+    /// The `length` bytes at `base`, valid as long as `owner` exists.
     ///
     /// # Safety
-    /// They can be read and written until `owner` is dropped, and nothing in this process has a reference into them. `base` is
-    /// aligned to 8 bytes.
+    /// The bytes must be readable and writable until `owner` is dropped, and this process must have no reference into
+    /// them. `base` must be aligned to 8 bytes.
     pub unsafe fn new(base: NonNull<u8>, length: usize, owner: Arc<dyn Send + Sync>) -> Area {
         Area { base, length, _owner: owner }
     }
@@ -53,7 +53,7 @@ impl Area {
         self.length
     }
 
-    /// Checks that a range is in the area.
+    /// Checks that a range is within the area.
     ///
     /// # Errors
     /// [`Outside`].
@@ -67,7 +67,7 @@ impl Area {
 
     fn place(&self, at: u64, bytes: usize) -> Result<*mut u8, Outside> {
         self.check(at, bytes as u64)?;
-        // SAFETY: the range was checked to be in the memory.
+        // SAFETY: the range was checked to be within the memory.
         Ok(unsafe { self.base.as_ptr().add(at as usize) })
     }
 
@@ -77,7 +77,7 @@ impl Area {
     /// [`Outside`].
     pub fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Outside> {
         let place = self.place(at, out.len())?;
-        // SAFETY: the range was checked, and `out` is a reference that can't be into the area.
+        // SAFETY: the range was checked, and `out` can't be a reference into the area.
         unsafe { place.copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
         Ok(())
     }
@@ -104,18 +104,18 @@ impl Area {
         Ok(())
     }
 
-    /// Reads a number that the other side publishes: what it wrote before is seen after.
+    /// Reads a number that the other side publishes (acquire): its earlier writes are visible afterwards.
     ///
     /// # Errors
     /// [`Outside`].
     ///
     /// # Panics
-    /// If the place is not aligned: only fixed places are read so.
+    /// If the offset is not aligned: callers use fixed offsets.
     pub fn load(&self, at: u64) -> Result<u32, Outside> {
         Ok(self.atomic(at)?.load(Ordering::Acquire))
     }
 
-    /// Publishes a number: what was written before is seen by the other side after.
+    /// Publishes a number (release): earlier writes are visible to the other side.
     ///
     /// # Errors
     /// [`Outside`].
@@ -130,7 +130,7 @@ impl Area {
     fn atomic(&self, at: u64) -> Result<&AtomicU32, Outside> {
         let place = self.place(at, size_of::<u32>())?;
         assert!(at.is_multiple_of(4), "atomic numbers are aligned");
-        // SAFETY: the range was checked; base and offset are aligned; it is accessed as an atomic number only.
+        // SAFETY: the range was checked; base and offset are aligned; the number is accessed only atomically.
         Ok(unsafe { AtomicU32::from_ptr(place.cast()) })
     }
 }

@@ -1,8 +1,8 @@
-//! Devices and their paths to initiators in the kernel's target core, which is set up by folders, links and files of
+//! Devices and their paths to initiators in the kernel's target core, configured by folders, links and files of
 //! `/sys/kernel/config/target`.
 //!
-//! Everything here can be repeated: what is there stays. Making a link to the loopback fabric, and removing links of any
-//! fabric, waits for commands, so the device has to be served until they have ended.
+//! All operations can be repeated: existing objects stay. Creating a link to the loopback fabric, and removing links of
+//! any fabric, waits for commands, so the device must be served until they have ended.
 
 use crate::plan::{DeviceName, Wanted};
 use export::shown_wwpn;
@@ -12,20 +12,20 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// The number of the adapter under which the devices of arrays are: any, but always the same.
+/// Number of the adapter of all devices: arbitrary, but constant.
 const ADAPTER: u32 = 1000;
-/// Memory of the kernel for data of commands in flight, of one device, in MiB. It is taken as it is used.
+/// Kernel memory for data of commands in flight of one device, in MiB, allocated on demand.
 const DATA_AREA_MIB: u32 = 128;
-/// Length of the ring in MiB, the minimum. It holds a few thousand commands.
+/// Length of the ring in MiB, the minimum. It has room for a few thousand commands.
 const RING_MIB: u32 = 1;
-/// Longest transfer in blocks, which is the array's to limit.
+/// Maximum transfer in blocks; the array enforces the actual limit.
 const MAX_TRANSFER_BLOCKS: u32 = 65_535;
 /// Logical units of a target port in the kernel.
 const MAX_UNITS: u32 = 65_536;
 /// Initiators of a port of the loopback fabric.
 const MAX_LOOPBACK_INITIATORS: u32 = 32;
 
-/// A step of the set-up that failed.
+/// A failed step of the set-up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// configfs is not mounted.
@@ -34,15 +34,15 @@ pub enum SetupError {
     /// The target core is not loaded.
     #[error("the kernel's target core is not loaded: load it with `modprobe target_core_user`")]
     NoTargetCore,
-    /// The backend for devices in user space is not there.
+    /// The backend for devices in user space is missing.
     #[error("the kernel has no devices in user space ({0}): load them with `modprobe target_core_user`")]
     NoUserBackend(io::Error),
-    /// A fabric is not there.
+    /// A fabric is missing.
     #[error("the kernel has no fabric {fabric} ({source}): load it with `modprobe {module}`")]
     NoFabric {
-        /// Its name.
+        /// Name of the fabric.
         fabric: String,
-        /// The module with it.
+        /// Kernel module of the fabric.
         module: &'static str,
         /// The system's error.
         source: io::Error,
@@ -50,19 +50,19 @@ pub enum SetupError {
     /// The system's error for a path.
     #[error("{doing} {}: {source}", path.display())]
     Io {
-        /// What was done.
+        /// The failed operation.
         doing: &'static str,
         /// The path.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// More of something than the kernel has numbers for.
+    /// The kernel has no free number for another object.
     #[error("{} has no number left for another one", .0.display())]
     Full(PathBuf),
 }
 
-/// What brings commands of initiators to a target port.
+/// Transport that delivers commands of initiators to a target port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fabric {
     /// QLogic adapters (qla2xxx).
@@ -71,11 +71,11 @@ pub enum Fabric {
     Emulex,
     /// Fibre Channel over Ethernet (tcm_fc).
     Fcoe,
-    /// This machine's own disks (tcm_loop), for trials and tests.
+    /// Disks of this machine itself (tcm_loop), for trials and tests.
     Loopback,
 }
 
-/// All fabrics: the name in the kernel, and the module with it.
+/// All fabrics, with the name in the kernel and the kernel module.
 const FABRICS: [(Fabric, &str, &str); 4] = [
     (Fabric::Qlogic, "qla2xxx", "tcm_qla2xxx"),
     (Fabric::Emulex, "efct", "efct"),
@@ -84,17 +84,17 @@ const FABRICS: [(Fabric, &str, &str); 4] = [
 ];
 
 impl Fabric {
-    /// All of them.
+    /// All fabrics.
     pub fn all() -> [Fabric; 4] {
         FABRICS.map(|(fabric, ..)| fabric)
     }
 
-    /// Its name in the kernel.
+    /// Name in the kernel.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// The fabric with a name.
+    /// The fabric with this name.
     pub fn named(name: &str) -> Option<Fabric> {
         FABRICS.iter().find(|(_, known, _)| *known == name).map(|(fabric, ..)| *fabric)
     }
@@ -108,9 +108,9 @@ impl Fabric {
 /// A target port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetPort {
-    /// What it belongs to.
+    /// Fabric of the port.
     pub fabric: Fabric,
-    /// Its N_Port name.
+    /// N_Port name of the port.
     pub wwpn: u64,
 }
 
@@ -127,16 +127,16 @@ impl Configfs {
         Self { root: root.into(), serial: serial.into() }
     }
 
-    /// Checks that the target core is there, and opens target ports.
+    /// Checks that the target core is loaded, and opens target ports.
     ///
     /// # Errors
-    /// [`SetupError`], which says what to load.
+    /// [`SetupError`], which names the missing module.
     pub fn open(&self, ports: &[TargetPort]) -> Result<(), SetupError> {
         if !self.root.is_dir() {
             return Err(SetupError::NoConfigfs(self.root.clone()));
         }
         if !self.target().is_dir() {
-            // A folder in any other file system can be made; configfs has only what modules have brought.
+            // Other file systems accept any new folder; configfs has only those of loaded modules.
             return Err(SetupError::NoTargetCore);
         }
         make(&self.adapter()).map_err(|error| match error {
@@ -185,12 +185,12 @@ impl Configfs {
         self.target().join(fabric.row().0).join(name)
     }
 
-    /// The beginning of the name that the memory of a device has among UIO devices.
+    /// Prefix of the UIO device name of a device's memory.
     pub fn uio_name(&self, name: &DeviceName) -> String {
         format!("tcm-user/{ADAPTER}/{}/", name.text(&self.serial))
     }
 
-    /// The devices of the array that there are, of an earlier process or of this one.
+    /// Existing devices of the array, created by an earlier process or by this one.
     ///
     /// # Errors
     /// [`SetupError`]
@@ -199,7 +199,7 @@ impl Configfs {
         Ok(names.iter().filter_map(|name| DeviceName::parse(name, &self.serial)).collect())
     }
 
-    /// Makes a device, unless there is one, and enables it.
+    /// Creates a device unless it exists, and enables it.
     ///
     /// # Errors
     /// [`SetupError`]
@@ -210,7 +210,7 @@ impl Configfs {
             return Ok(());
         }
         let Wanted { block_bytes, bytes } = wanted;
-        // Replies to netlink messages would have to come from here before the kernel continues.
+        // Otherwise this process would have to reply to netlink messages before the kernel continues.
         write(
             &device.join("control"),
             &format!(
@@ -221,10 +221,10 @@ impl Configfs {
             ),
         )?;
         for (attribute, value) in [
-            // A command waits as long as its host waits, also while this process is restarted.
+            // The host's time-out limits a command, even while this process restarts.
             ("cmd_time_out", "0"),
             ("tmr_notification", "1"),
-            // Reservations and target port groups are the array's.
+            // The array implements reservations and target port groups.
             ("pgr_support", "0"),
             ("alua_support", "0"),
         ] {
@@ -233,8 +233,8 @@ impl Configfs {
         write(&device.join("enable"), "1")
     }
 
-    /// Responds BUSY to every command in the ring of a device, and empties it. For a device that is not served: what an earlier
-    /// process has done of its commands is not known.
+    /// Ends every command in the ring of a device with BUSY, and empties the ring. For a device without a server: the
+    /// progress of its commands in an earlier process is unknown.
     ///
     /// # Errors
     /// [`SetupError`]
@@ -242,7 +242,7 @@ impl Configfs {
         write(&self.device(name).join("action/reset_ring"), "1")
     }
 
-    /// Shows a device to its initiator at its target port.
+    /// Exposes a device to its initiator at its target port.
     ///
     /// # Errors
     /// [`SetupError`]
@@ -274,7 +274,7 @@ impl Configfs {
         let port = self.port(port);
         let groups = entries(&port)?.into_iter().filter(|name| name.starts_with("tpgt_"));
         let own = format!("{initiator:016x}");
-        // Without a nexus it can't be read.
+        // The file is unreadable without a nexus.
         let is_own = |group: &PathBuf| read(&group.join("nexus")).is_ok_and(|nexus| nexus == own);
         Ok(groups.map(|name| port.join(name)).find(is_own))
     }
@@ -289,18 +289,18 @@ impl Configfs {
         Ok(group)
     }
 
-    /// Whether the initiator of a device is logged in at its target port, as the kernel knows it.
+    /// Whether the initiator of a device is logged in at its target port, according to the kernel.
     pub fn is_logged_in(&self, port: TargetPort, name: &DeviceName) -> bool {
         if port.fabric == Fabric::Loopback {
             return self.loopback_group(port, name.initiator).is_ok_and(|group| group.is_some());
         }
         let initiator = self.port(port).join("tpgt_1/acls").join(shown_wwpn(name.initiator));
-        // The kernel has no text to show for an initiator without a session.
+        // The kernel has no such text for an initiator without a session.
         let session = format!("lun_{}/statistics/scsi_att_intr_port/port_ident", name.lun);
         read(&initiator.join(session)).is_ok()
     }
 
-    /// Takes a device from its initiator at a target port. Its commands complete first.
+    /// Removes a device from its initiator at a target port. Its commands complete first.
     ///
     /// # Errors
     /// [`SetupError`]
@@ -333,7 +333,7 @@ impl Configfs {
         }
     }
 
-    /// The links to devices, and to units of target ports, of all fabrics, by what they lead to.
+    /// Links to devices, and to units of target ports, of all fabrics, by their targets.
     pub(crate) fn links(&self) -> Result<BTreeMap<PathBuf, Vec<PathBuf>>, SetupError> {
         let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for fabric in folders(&self.target())?.into_iter().filter(|it| !it.ends_with("core")) {
@@ -342,7 +342,7 @@ impl Configfs {
                     let initiators = folders(&group.join("acls"))?;
                     for units in initiators.into_iter().chain([group.join("lun")]) {
                         for link in links_in(&units)? {
-                            // In configfs their text is not the path by which they were made.
+                            // In configfs, the text of a link is not the path it was created with.
                             let Ok(to) = link.canonicalize() else { continue };
                             found.entry(to).or_default().push(link);
                         }
@@ -353,8 +353,8 @@ impl Configfs {
         Ok(found)
     }
 
-    /// One of these links to a device, or to its unit at its target port, that [`Configfs::conceal`] does not remove,
-    /// such as one that an administrator made by hand: the kernel keeps what is linked.
+    /// A link to a device, or to its unit at its target port, that [`Configfs::conceal`] does not remove, such as one
+    /// that an administrator created by hand: the kernel does not remove linked objects.
     pub(crate) fn strange_link(
         &self,
         name: &DeviceName,
@@ -387,7 +387,7 @@ impl Configfs {
         Ok(rest.into_iter().next())
     }
 
-    /// Removes a device that no host sees.
+    /// Removes a device that is exposed to no host.
     ///
     /// # Errors
     /// [`SetupError`]; also if something else links to it.
@@ -396,13 +396,13 @@ impl Configfs {
     }
 }
 
-/// The unit of a target port that has a link.
+/// The unit of a target port with this link.
 fn find_unit(units: &Path, link: &str) -> Result<Option<PathBuf>, SetupError> {
     let units = entries(units)?.into_iter().map(|name| units.join(name));
     Ok(units.into_iter().find(|unit| unit.join(link).symlink_metadata().is_ok()))
 }
 
-/// The first of numbered folders that does not exist.
+/// The first numbered folder name that does not exist.
 fn free_number(folder: &Path, prefix: &str, end: u32) -> Result<PathBuf, SetupError> {
     let taken: BTreeSet<_> = entries(folder)?.into_iter().collect();
     let free = (0..end).map(|number| format!("{prefix}{number}")).find(|name| !taken.contains(name));
@@ -434,7 +434,7 @@ fn connect(to: &Path, link: &Path) -> Result<(), SetupError> {
     }
 }
 
-/// Removes a folder with a link, if that is in it. One with another link stays; one without any is what an earlier attempt left.
+/// Removes a folder that contains the link, or an empty one of an earlier attempt; a folder with another link stays.
 fn disconnect(folder: &Path, link: &str) -> Result<(), SetupError> {
     let link = folder.join(link);
     match fs::remove_file(&link) {
@@ -485,7 +485,7 @@ pub(crate) fn read(file: &Path) -> Result<String, SetupError> {
     Ok(text.trim().to_owned())
 }
 
-/// Writes an attribute, which exists and takes the text as a whole.
+/// Writes an attribute, which must exist and accept the whole text.
 pub(crate) fn write(file: &Path, text: &str) -> Result<(), SetupError> {
     use io::Write;
     let written = open_attribute(file)?.write_all(text.as_bytes());

@@ -9,7 +9,7 @@ fn name(initiator: u64, lun: u16) -> DeviceName {
     DeviceName { initiator, port: PORT.wwpn, lun, disk: 7 }
 }
 
-/// Folders as the kernel makes them, with devices.
+/// Folders as the kernel creates them, with devices.
 fn rig(devices: &[DeviceName]) -> (TempDir, Configfs) {
     let folder = tempfile::tempdir().unwrap();
     let core = Configfs::new(folder.path(), "ab12");
@@ -43,7 +43,7 @@ fn what_is_missing_is_named_with_what_brings_it() {
     assert!(core.open(&[]).unwrap_err().to_string().contains("modprobe target_core_user"));
     fs::create_dir(core.target().join("core")).unwrap();
     core.open(&[]).unwrap();
-    // A name that can't be a folder, as a fabric without its module.
+    // A name that can't be a folder, like a fabric without its module.
     fs::write(core.target().join("fc"), "").unwrap();
     let port = TargetPort { fabric: Fabric::Fcoe, wwpn: 1 };
     core.open(&[port]).unwrap_err();
@@ -121,7 +121,7 @@ fn memory(folder: &Path, number: u32, core: &Configfs, device: &DeviceName) -> (
     (system, devices)
 }
 
-/// The file by which the kernel shows the configuration of a device.
+/// The file in which the kernel shows the configuration of a device.
 fn configure(core: &Configfs, device: &DeviceName, config: &str) {
     let text = format!(
         "Status: ACTIVATED  Max Queue Depth: 0\n        Config: {config} Size: 512 MaxDataAreaMB: 128\n"
@@ -136,7 +136,7 @@ fn devices_of_every_array_are_found_and_those_of_others_are_not() {
     let (system, devices) = memory(folder.path(), 3, &core, &one);
     configure(&core, &one, "ashlar/ab12");
     configure(&core, &two, "NULL");
-    // Of another program, with a name like ours.
+    // A device of another program, with a similar name.
     configure(&core, &stranger, "rbd/ab12");
     let other = Configfs::new(folder.path(), "cd-34");
     fs::create_dir_all(other.device(&one)).unwrap();
@@ -164,8 +164,8 @@ fn a_device_is_removed_with_its_paths_after_its_commands_have_ended() {
     for action in ["block_dev", "reset_ring"] {
         fs::write(actions.join(action), "").unwrap();
     }
-    // The kernel removes a device with its files, other file systems do not: the last step fails here,
-    // until they are gone.
+    // The kernel removes a device with its files; other file systems do not: the last step fails here until the files
+    // are removed.
     let error = core.remove_unserved(&[gone], (&system, &devices)).unwrap_err();
     let error = error.to_string();
     let left =
@@ -179,7 +179,7 @@ fn a_device_is_removed_with_its_paths_after_its_commands_have_ended() {
     fs::remove_dir_all(&actions).unwrap();
     fs::remove_dir_all(system.join("class/uio/uio0")).unwrap();
     core.remove_unserved(&[gone], (&system, &devices)).unwrap();
-    // One that was never enabled has no memory.
+    // A device that was never enabled has no memory.
     core.remove_unserved(&[kept], (&system, &devices)).unwrap();
     assert!(core.devices().unwrap().is_empty());
     assert_eq!(tree(&core.port(PORT).join("tpgt_1/acls")), Vec::<String>::new());
@@ -199,7 +199,7 @@ fn two_devices(folder: &Path, core: &Configfs) -> ([DeviceName; 2], (PathBuf, Pa
     (names, (folder.join("sys"), folder.join("dev")))
 }
 
-/// Checks that nothing was done to [`two_devices`].
+/// Checks that [`two_devices`] are unchanged.
 fn assert_untouched(core: &Configfs, names: [DeviceName; 2]) {
     assert_eq!(core.devices().unwrap(), names.into());
     let group = core.port(PORT).join("tpgt_1");
@@ -258,10 +258,10 @@ fn nothing_is_removed_if_something_else_uses_a_device_or_its_unit() {
 fn a_removal_that_was_interrupted_goes_on_where_it_was() {
     let (folder, core) = rig(&[]);
     let (names, (system, devices)) = two_devices(folder.path(), &core);
-    // As after an end between the link and its folder.
+    // As after a crash between the creation of the folder and of its link.
     let mapped = core.port(PORT).join("tpgt_1/acls/00:00:00:00:00:00:00:a1/lun_0");
     fs::remove_file(mapped.join(names[0].text("ab12"))).unwrap();
-    // Here the last step of each fails: see above.
+    // The last step of each fails here: see above.
     let error = core.remove_unserved(&names, (&system, &devices)).unwrap_err().to_string();
     assert!(error.starts_with("2 of 2 devices are left: LUN 0 for 00:00:00:00:00:00:00:a1"), "{error}");
     assert_eq!(tree(&core.port(PORT).join("tpgt_1/acls")), Vec::<String>::new());

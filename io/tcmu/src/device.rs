@@ -1,8 +1,8 @@
-//! The state machine of one device, without system calls: commands of its ring to the nexus that it stands for, and responses
-//! back. The spine of this crate.
+//! State machine of one device, without system calls: passes commands of its ring to a nexus, and responses back. The
+//! spine of this crate.
 //!
-//! Its owner calls [`Device::poll`] when the kernel has signalled or the context was woken, and signals the kernel when that
-//! says so.
+//! The owner calls [`Device::poll`] when the kernel has signalled or the context was woken, and signals the kernel if
+//! the result says so.
 
 use crate::area::Outside;
 use crate::ring::{Entry, Ring, RingError, RingResponse, Vectors};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use transport::{Budget, BudgetShare, Guarantee, Owner, Tasks};
 
-/// Memory for commands that a device has without drawing from the pool of all hosts, in bytes.
+/// Memory for commands that a device has without drawing from the shared pool, in bytes.
 const GUARANTEE_BYTES: u64 = 128 << 10;
 /// Upper bound of the records of one command in bytes.
 const RECORD_BYTES: u64 = 1 << 10;
@@ -27,16 +27,16 @@ const LUN_RESET: u8 = 5;
 const TARGET_WARM_RESET: u8 = 6;
 const TARGET_COLD_RESET: u8 = 7;
 
-/// A device can't go on.
+/// An error after which a device can't continue.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// The kernel wrote what can't be.
+    /// The kernel wrote an invalid entry.
     #[error(transparent)]
     Ring(#[from] RingError),
     /// Two commands with one identifier.
     #[error("a second command {0} came before the response to the first")]
     Duplicate(u16),
-    /// The memory of all hosts has no room for another device.
+    /// The memory budget has no room for another device.
     #[error("there is no memory for another device")]
     NoMemory,
 }
@@ -47,11 +47,11 @@ impl From<Outside> for DeviceError {
     }
 }
 
-/// The memory of a device: a guarantee, and draws from the pool of all hosts.
+/// Memory of a device: a guarantee, and draws from the shared pool.
 pub struct DeviceMemory(BudgetShare);
 
 impl DeviceMemory {
-    /// The part of a device of an initiator.
+    /// The share of a device, in the name of its initiator.
     ///
     /// # Errors
     /// [`DeviceError::NoMemory`] if there is no room for another guarantee.
@@ -66,7 +66,7 @@ impl DeviceMemory {
     }
 }
 
-/// Counters of a device since this process serves it, which can be read at any time.
+/// Counters of a device since this process serves it, readable at any time.
 #[derive(Debug, Default)]
 pub struct Counters {
     commands: AtomicU64,
@@ -74,14 +74,14 @@ pub struct Counters {
     refused: AtomicU64,
 }
 
-/// [`Counters`] at one moment.
+/// Values of [`Counters`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Commands taken from the ring.
     pub commands: u64,
-    /// Commands that task management of the host aborted, such as those that took longer than the host waits.
+    /// Commands that task management of the host aborted, for example after a time-out of the host.
     pub aborted: u64,
-    /// Commands answered with TASK SET FULL for want of memory.
+    /// Commands that ended with TASK SET FULL for lack of memory.
     pub refused: u64,
 }
 
@@ -97,12 +97,12 @@ impl Counters {
 /// A command without its response.
 struct Pending {
     id: u16,
-    /// Room for Data-In; none if its data went to the device.
+    /// Room for Data-In; empty for a command with Data-Out.
     room: Vectors,
     is_read: bool,
 }
 
-/// A command that was taken and waits for memory.
+/// A taken command that waits for memory.
 struct Held {
     id: u16,
     cdb: Bytes,
@@ -120,7 +120,7 @@ pub struct Device {
     memory: DeviceMemory,
     tasks: Tasks<Pending, Option<Response>>,
     held: Option<Held>,
-    /// No commands are taken any more.
+    /// Whether no more commands are taken.
     stopping: bool,
     counters: Arc<Counters>,
 }
@@ -135,26 +135,26 @@ impl Device {
         Device { ring, nexus, number, lun, memory, tasks, held: None, stopping: false, counters }
     }
 
-    /// Its counters.
+    /// Counters of the device.
     pub fn counters(&self) -> Arc<Counters> {
         self.counters.clone()
     }
 
-    /// Takes no more commands. Those that were taken are completed.
+    /// Takes no more commands. The commands taken so far complete.
     pub fn stop(&mut self) {
         self.stopping = true;
     }
 
-    /// True if every command that was taken has its response.
+    /// True if every taken command has its response.
     pub fn is_idle(&self) -> bool {
         self.tasks.is_empty() && self.held.is_none()
     }
 
-    /// Takes commands and responds to those that have ended. Returns whether the kernel is to be signalled. The context is
-    /// woken when there may be more to do without a signal of the kernel.
+    /// Takes commands and responds to ended ones. Returns whether to signal the kernel. Wakes the context when there
+    /// may be more work without a signal of the kernel.
     ///
     /// # Errors
-    /// [`DeviceError`]: the ring is of no use any more.
+    /// [`DeviceError`]: the ring is unusable.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Result<bool, DeviceError> {
         for round in 0..=MAX_ROUNDS {
             let mut progress = false;
@@ -176,7 +176,7 @@ impl Device {
         Ok(self.ring.take_moved())
     }
 
-    /// Begins the command that was held, or takes the next entry. Returns false if there is none that can begin now.
+    /// Begins the held command, or takes the next entry. Returns false if no command can begin now.
     fn take_next(&mut self, cx: &mut Context<'_>) -> Result<bool, DeviceError> {
         if let Some(held) = self.held.take() {
             return self.begin_or_hold(held, cx);
@@ -203,7 +203,8 @@ impl Device {
         }
     }
 
-    /// Begins a command if there is memory for it. Until then the kernel's data area keeps its data, and nothing is taken.
+    /// Begins a command if there is memory for it. Otherwise its data stay in the kernel's data area, and no further
+    /// command is taken.
     fn begin_or_hold(&mut self, held: Held, cx: &mut Context<'_>) -> Result<bool, DeviceError> {
         let total = self.tasks.charge() + held.charge;
         let share = &mut self.memory.0;
@@ -216,7 +217,7 @@ impl Device {
             return Ok(true);
         }
         if !share.waits() && share.wait_for(total).is_err() {
-            // It would never begin.
+            // The command would never begin.
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
             self.finish(held.id, Status::TaskSetFull, &[], 0)?;
             return Ok(true);
@@ -228,8 +229,8 @@ impl Device {
 
     fn begin(&mut self, held: Held) -> Result<(), DeviceError> {
         let Held { id, cdb, data, charge, data_out } = held;
-        // The ring does not say in which direction data go; the command does. Nor has it a place for a residual: less data
-        // than a command asks for is not accepted from an initiator that has announced none.
+        // The ring does not contain the data direction, so it is derived from the command. It has no room for a
+        // residual either: a command whose data exceed the announced length is refused.
         let writes = self.nexus.transfer_bound(self.lun, &cdb).data_out > 0;
         let is_read = !writes && data.bytes() > 0;
         let direction = if is_read { Direction::In } else { Direction::None };
@@ -255,7 +256,7 @@ impl Device {
         }
     }
 
-    /// The tag of a command, unique among those of the nexus, which has a device for each logical unit.
+    /// Tag of a command, unique in its nexus, which has a device for each logical unit.
     fn tag(&self, id: u16) -> u64 {
         u64::from(self.number) << 16 | u64::from(id)
     }
@@ -277,8 +278,8 @@ impl Device {
         Ok(self.ring.respond(id, &RingResponse { status: status as u8, sense, data_in })?)
     }
 
-    /// Performs a task management function. The kernel has the response to its initiator, which waits for the responses to
-    /// the commands that are aborted: they come with the next poll, since aborted tasks end without a response of their own.
+    /// Performs a task management function. The kernel responds to the initiator after the responses to the aborted
+    /// commands, which the next poll returns, since aborted tasks end without a response of their own.
     fn manage(&mut self, function: u8, aborted: &[u16]) {
         tracing::info!(lun = self.number, function, aborted = aborted.len(), "task management");
         self.counters.aborted.fetch_add(aborted.len() as u64, Ordering::Relaxed);

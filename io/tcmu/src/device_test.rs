@@ -17,7 +17,7 @@ const RESERVATION_CONFLICT: u8 = 0x18;
 const TASK_SET_FULL: u8 = 0x28;
 const TASK_ABORTED: u8 = 0x40;
 
-/// Operations wait here while it is shut.
+/// Operations wait here while the gate is shut.
 #[derive(Default)]
 struct Gate(Mutex<(bool, Vec<Waker>)>);
 
@@ -75,7 +75,7 @@ struct World {
     budget: Arc<Budget>,
 }
 
-/// A device with the kernel in front of it.
+/// A device and the kernel's side of it.
 struct Path {
     kernel: Kernel,
     device: Device,
@@ -243,7 +243,7 @@ fn aborted_commands_have_their_response_and_no_effect() {
     assert!(path.kernel.manage(1, &[ids[1]]));
     let done = path.poll();
     assert_eq!(done.iter().map(|(id, it)| (*id, it.status)).collect::<Vec<_>>(), [(ids[1], TASK_ABORTED)]);
-    // LOGICAL UNIT RESET aborts the others, and other initiators learn of it.
+    // LOGICAL UNIT RESET aborts the other commands, and is reported to other initiators.
     let mut other = world.path(0xA2);
     assert!(path.kernel.manage(5, &[ids[0], ids[2]]));
     let done: BTreeMap<_, _> = path.poll().into_iter().map(|(id, it)| (id, it.status)).collect();

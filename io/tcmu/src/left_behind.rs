@@ -1,5 +1,5 @@
-//! Devices that an array left in the kernel, such as after a crash that it did not come back from: what there is, and how it
-//! is removed without the array.
+//! Devices that an array left in the kernel, for example after a crash without a restart: finds them, and removes them
+//! without the array.
 
 use crate::configfs::{Configfs, Fabric, SetupError, TargetPort, entries, open_attribute, read, write};
 use crate::plan::DeviceName;
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 /// A device of an array in the kernel, and whether a process serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundDevice {
-    /// Its name.
+    /// Name of the device.
     pub name: DeviceName,
-    /// A process serves it.
+    /// Whether a process serves the device.
     pub is_served: bool,
 }
 
-/// A device that was not removed.
+/// Reason why a device was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemovalError {
-    /// A process serves it.
+    /// A process serves the device.
     #[error("a process serves the device of LUN {lun} for {initiator}: stop the array first", lun = .0.lun, initiator = export::shown_wwpn(.0.initiator))]
     Served(DeviceName),
     /// The memory of the device can't be opened.
@@ -31,7 +31,7 @@ pub enum RemovalError {
         /// The system's error.
         source: io::Error,
     },
-    /// Something else uses it.
+    /// Another object uses the device.
     #[error("the device of LUN {lun} for {initiator} is used by {path}, which the array has not made: remove that first", lun = .name.lun, initiator = export::shown_wwpn(.name.initiator), path = .path.display())]
     Linked {
         /// The device.
@@ -42,17 +42,17 @@ pub enum RemovalError {
     /// A step failed.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// Devices that are left after others were removed, and the steps that failed.
+    /// Devices that remain after others were removed, with the failed steps.
     #[error("{} of {count} devices are left: {}", left.len(), listed(left))]
     Left {
-        /// Number of devices that were to be removed.
+        /// Number of devices to remove.
         count: usize,
-        /// Those that are left.
+        /// The remaining devices.
         left: Vec<(DeviceName, SetupError)>,
     },
 }
 
-/// The files of a device by which the kernel ends its commands, in this order.
+/// Files of a device that end its commands, in this order.
 const ACTIONS: [&str; 2] = ["block_dev", "reset_ring"];
 
 fn listed(left: &[(DeviceName, SetupError)]) -> String {
@@ -64,8 +64,8 @@ fn listed(left: &[(DeviceName, SetupError)]) -> String {
 }
 
 impl Configfs {
-    /// The devices of all arrays below a mounted configfs, by serial number. `system` is `/sys`, and `devices` `/dev`. Nothing
-    /// is found where the target core is not loaded. Devices of other software are left out, whatever their names.
+    /// The devices of all arrays below a mounted configfs, by serial number. `system` is `/sys`, and `devices` `/dev`.
+    /// Empty if the target core is not loaded. Devices of other software are excluded by their configuration.
     ///
     /// # Errors
     /// [`RemovalError::Memory`] or [`RemovalError::Setup`]
@@ -93,17 +93,17 @@ impl Configfs {
         Ok(found)
     }
 
-    /// Whether a device was made by this array, which its configuration says, beside its name. One that was never configured
-    /// says NULL.
+    /// Whether this array created a device, according to its configuration. A device that was never configured has NULL
+    /// there.
     fn is_own(&self, name: &DeviceName) -> Result<bool, SetupError> {
-        // Of the form "Status: … Config: ashlar/SERIAL Size: …".
+        // Format: "Status: … Config: ashlar/SERIAL Size: …".
         let info = read(&self.device(name).join("info"))?;
         let own = format!("ashlar/{}", self.serial);
         let mut words = info.split_whitespace().skip_while(|word| *word != "Config:").skip(1);
         Ok(words.next().is_some_and(|config| config == own || config == "NULL"))
     }
 
-    /// The memory of a device, which no other process has or can get at the same time; `None` of one that was never enabled.
+    /// Opens the memory of a device exclusively; `None` for a device that was never enabled.
     fn hold(
         &self,
         name: &DeviceName,
@@ -117,13 +117,13 @@ impl Configfs {
         }
     }
 
-    /// Removes devices that no process serves, and their paths to their initiators. Commands in their rings, and
-    /// those that come until then, end with BUSY. All of them are checked and held first: one that can't be removed
-    /// keeps the others as they are, and an array that is started at the same time gets none.
+    /// Removes devices that no process serves, and their paths to their initiators. Commands in their rings, and later
+    /// ones, end with BUSY. All devices are checked and held first: a device that can't be removed leaves the others
+    /// unchanged, and an array that starts at the same time can't open them.
     ///
     /// # Errors
-    /// [`RemovalError`]. After [`RemovalError::Left`] what is left can be removed by the same call with the devices that
-    /// [`Configfs::find_devices`] finds then; after the others nothing was changed.
+    /// [`RemovalError`]. After [`RemovalError::Left`], the same call with the devices that [`Configfs::find_devices`]
+    /// then returns removes the rest; after other errors nothing was changed.
     pub fn remove_unserved(&self, names: &[DeviceName], folders: (&Path, &Path)) -> Result<(), RemovalError> {
         let links = self.links()?;
         let check = |name| self.check(name, &links, folders);
@@ -141,7 +141,7 @@ impl Configfs {
         }
     }
 
-    /// Checks everything about the removal of a device that can be known before; returns its memory.
+    /// Makes all checks that are possible before the removal of a device; returns its memory.
     fn check(
         &self,
         name: &DeviceName,
@@ -162,7 +162,7 @@ impl Configfs {
 
     fn remove_held(&self, name: &DeviceName, held: Option<Uio>) -> Result<(), SetupError> {
         if held.is_some() {
-            // Removing a path waits for its commands, which are not served: new ones are refused, and then those that wait.
+            // Removing a path waits for its commands, which no process serves: new ones are refused, then waiting ones.
             for action in ACTIONS {
                 write(&self.device(name).join("action").join(action), "1")?;
             }

@@ -1,13 +1,13 @@
-//! Fibre Channel through the Linux target core: volumes as devices of TCMU (target_core_user), whose commands the kernel
-//! passes to this process in a ring of shared memory.
+//! Fibre Channel through the Linux target core: volumes as devices of TCMU (target_core_user). The kernel passes their
+//! commands to this process in a ring of shared memory.
 //!
-//! The ring says nothing about who sent a command. So there is a device for each volume, initiator port and target port: it
-//! *is* the I_T nexus, and reservations, unit attentions, masking and copies stay those of [`scsi`], shared with iSCSI. The
-//! kernel has the frames of Fibre Channel, and the drivers of adapters.
+//! The ring does not contain the sender of a command. So there is a device for each volume, initiator port and target
+//! port: it *is* the I_T nexus, and reservations, unit attentions, masking and copies stay in [`scsi`], shared with
+//! iSCSI. The kernel handles Fibre Channel frames and adapter drivers.
 //!
-//! [`Device`] is the state machine, over a [`Ring`]; it makes no system call. [`uio`] maps the memory of a device and drives
-//! it, [`Configfs`] makes and removes devices and their paths to initiators, [`PortLink`] reads the links of adapters. What
-//! devices there are to be is decided by [`Plan`], from the mappings of hosts.
+//! [`Device`] is the state machine, over a [`Ring`]; it makes no system call. [`uio`] maps the memory of a device and
+//! drives it, [`Configfs`] creates and removes devices and their paths to initiators, [`PortLink`] reads the links of
+//! adapters. [`Plan`] computes the required devices from the mappings of hosts.
 
 mod adapter;
 mod area;

@@ -1,13 +1,13 @@
-//! The kernel's side of a ring, as a model for tests: it appends commands with their data, and checks what comes back.
+//! The kernel's side of a ring, as a model for tests: it appends commands with their data, and checks the responses.
 
 use crate::area::Area;
 use std::collections::BTreeMap;
 
-/// Where the ring begins, as in the kernel.
+/// Offset of the ring, as in the kernel.
 const OFFSET: u32 = 128;
 const PAGE: usize = 4096;
 
-/// What the kernel got for a command.
+/// Completion of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// SCSI status.
@@ -16,7 +16,7 @@ pub struct Completion {
     pub length: Option<u32>,
     /// The sense buffer.
     pub sense: [u8; 96],
-    /// What is in its pages of the data area.
+    /// Content of its pages in the data area.
     pub data: Vec<u8>,
 }
 
@@ -32,14 +32,14 @@ pub struct Kernel {
     next_id: u16,
 }
 
-/// Pages of the data area, and how many bytes of them are a command's.
+/// Pages of the data area, and the number of bytes that a command uses.
 type Pages = (Vec<usize>, usize);
 
 impl Kernel {
     /// A device with a ring of `bytes` and a data area of `pages`.
     ///
     /// # Panics
-    /// As all of this model, if the other side breaks the protocol.
+    /// Like all functions of this model, if the other side violates the protocol.
     pub fn new(bytes: u32, pages: usize) -> Kernel {
         let area = Area::in_memory((OFFSET + bytes) as usize + pages * PAGE);
         let mut mailbox = [0; 12];
@@ -78,12 +78,12 @@ impl Kernel {
         u64::from(OFFSET + self.bytes) + (page * PAGE) as u64
     }
 
-    /// Room of the ring.
+    /// Free bytes of the ring.
     fn room(&self) -> u32 {
         self.bytes - (self.head + self.bytes - self.cleaned) % self.bytes - 8
     }
 
-    /// Appends an entry of a length, after a filler if it does not fit before the end. Returns false if there is no room.
+    /// Appends an entry, after a filler if it does not fit before the end. Returns false if there is no room.
     fn append(&mut self, entry: &mut [u8], operation: u32) -> bool {
         let length = entry.len() as u32;
         let to_end = self.bytes - self.head;
@@ -102,8 +102,8 @@ impl Kernel {
         true
     }
 
-    /// Appends a command with data to the device, or with room for data from it, whose bytes are given in both cases. Returns
-    /// its identifier, or `None` if there is no room.
+    /// Appends a command with Data-Out or with room for Data-In, filled with `data` in both cases. Returns its
+    /// identifier, or `None` if there is no room.
     pub fn command(&mut self, cdb: &[u8], data: &[u8]) -> Option<u16> {
         let count = data.len().div_ceil(PAGE);
         if self.free.len() < count {
@@ -121,7 +121,7 @@ impl Kernel {
             entry[at + 8..at + 16].copy_from_slice(&(part.len() as u64).to_le_bytes());
         }
         entry[cdb_at..cdb_at + cdb.len()].copy_from_slice(cdb);
-        // The CDB's place is counted from the begin of the area, where the entry lies once fillers are before it.
+        // The CDB's offset counts from the start of the area. The entry's position is known once fillers are before it.
         let length = entry.len() as u32;
         let begin = if self.bytes - self.head >= length { self.head } else { 0 };
         let place = u64::from(OFFSET + begin) + cdb_at as u64;
@@ -151,7 +151,7 @@ impl Kernel {
         self.append(&mut entry, 2)
     }
 
-    /// Takes what has completed: responses by identifier.
+    /// Takes the completed commands: responses by identifier.
     pub fn completed(&mut self) -> Vec<(u16, Completion)> {
         let mut out = Vec::new();
         let tail = self.area.load(64).expect("the tail is in the area");
@@ -184,7 +184,7 @@ impl Kernel {
         self.commands.len()
     }
 
-    /// Whether everything in the ring was taken and responded to.
+    /// Whether all entries of the ring were taken and responded to.
     pub fn is_idle(&self) -> bool {
         self.commands.is_empty() && self.cleaned == self.head
     }

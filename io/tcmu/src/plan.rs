@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum number of devices: each has a ring of 1 MiB and a descriptor.
 pub const MAX_DEVICES: usize = 1024;
 
-/// A device, by everything that it depends on. Its text is the name of the device in the kernel, so that it is found again
-/// after a restart.
+/// Identity of a device: everything that it depends on. Its text is the device's name in the kernel, which identifies
+/// it after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceName {
     /// The N_Port name of the initiator.
@@ -21,18 +21,18 @@ pub struct DeviceName {
 }
 
 impl DeviceName {
-    /// The name of the device of an array, which is known by its serial number.
+    /// Name of the device, with the serial number of its array.
     pub fn text(&self, serial: &str) -> String {
         let Self { initiator, port, lun, disk } = self;
         format!("ashlar-{serial}-{initiator:016x}-{port:016x}-{lun}-{disk:032x}")
     }
 
-    /// The device of a name. `None` if the array has no such device.
+    /// Parses a device name of this array; `None` for other names.
     pub fn parse(text: &str, serial: &str) -> Option<Self> {
         Self::parse_any(text).filter(|(of, _)| *of == serial).map(|(_, name)| name)
     }
 
-    /// The serial number of the array that a name belongs to, and its device. `None` if the name is that of no array's device.
+    /// Parses a device name of any array: its serial number, and the device. `None` for other names.
     pub fn parse_any(text: &str) -> Option<(&str, Self)> {
         let rest = text.strip_prefix("ashlar-")?;
         let mut fields = rest.rsplitn(5, '-');
@@ -51,22 +51,22 @@ impl DeviceName {
 pub struct Wanted {
     /// Bytes of a logical block.
     pub block_bytes: u32,
-    /// Its size in bytes, for tools that read it in the kernel. Hosts get it from the array.
+    /// Size in bytes, for tools that read it in the kernel. The array reports the size to hosts.
     pub bytes: u64,
 }
 
-/// The devices that there are to be.
+/// The required devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Devices by name.
     pub devices: BTreeMap<DeviceName, Wanted>,
-    /// Devices that are more than [`MAX_DEVICES`], and are left out.
+    /// Number of devices beyond [`MAX_DEVICES`], which are left out.
     pub left_out: usize,
 }
 
 impl Plan {
-    /// The devices of all hosts with Fibre Channel ports, at these target ports. Mapped volumes that are not exported have
-    /// none.
+    /// The devices of all hosts with Fibre Channel ports, at these target ports. Mapped volumes that are not exported
+    /// are left out.
     pub fn of(registry: &Registry, ports: &[u64]) -> Plan {
         let mut plan = Plan::default();
         for host in registry.hosts() {
@@ -87,13 +87,13 @@ impl Plan {
         plan
     }
 
-    /// Devices that are to be removed, of those that there are.
+    /// Existing devices that are no longer required.
     pub fn superfluous(&self, existing: &BTreeSet<DeviceName>) -> Vec<DeviceName> {
         existing.iter().filter(|name| !self.devices.contains_key(name)).copied().collect()
     }
 }
 
-/// The N_Port name of a host as exports know it.
+/// The N_Port name in a host's name.
 fn initiator_of(host: &str) -> Option<u64> {
     let wwpn = export::parse_wwpn(host)?;
     (InitiatorPort::FibreChannel { wwpn }.host_name() == host).then_some(wwpn)

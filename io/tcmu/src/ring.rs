@@ -1,10 +1,10 @@
-//! The command ring of a device: entries of the kernel as values, and responses back to it (the layout of
+//! Command ring of a device: decodes entries of the kernel and writes responses (the layout of
 //! linux/target_core_user.h, mailbox version 2).
 //!
-//! The area begins with the mailbox, then comes the ring, then the data area. The kernel appends entries at the head; the
-//! user responds by writing a response into *any* entry that it has taken and moving the tail over it, so commands complete
-//! in any order. Entries are copied before they are looked at, and nothing in them is used before it was checked: a bad one is
-//! an error, never an access outside of the area.
+//! The area contains the mailbox, the ring and the data area. The kernel appends entries at the head. The user responds
+//! by writing a response into *any* entry that it has taken and moving the tail over it, so commands complete in any
+//! order. Entries are copied before they are parsed, and every value is checked before use: a bad entry is an error,
+//! never an access outside of the area.
 
 use crate::area::{Area, Outside};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// The version of the mailbox.
 const VERSION: u16 = 2;
-/// Places in the mailbox.
+/// Offsets in the mailbox.
 const VERSION_AT: u64 = 0;
 const RING_OFFSET_AT: u64 = 4;
 const RING_BYTES_AT: u64 = 8;
@@ -21,18 +21,18 @@ const TAIL_AT: u64 = 64;
 /// The mailbox, without its padding.
 const MAILBOX_BYTES: u32 = 68;
 
-/// Flags of the mailbox: commands may complete in any order, and the length of Data-In may be reported.
+/// Mailbox flags: commands may complete in any order, and the length of Data-In may be reported.
 const FLAG_OUT_OF_ORDER: u16 = 0x01;
 const FLAG_READ_LENGTH: u16 = 0x02;
 
-/// Lengths and places are multiples of this.
+/// Alignment of lengths and offsets.
 const ALIGNMENT: u32 = 8;
 const OPERATION_MASK: u32 = 0x07;
 const OPERATION_PAD: u32 = 0;
 const OPERATION_COMMAND: u32 = 1;
 const OPERATION_MANAGEMENT: u32 = 2;
 
-/// Places in an entry.
+/// Offsets in an entry.
 const ID_AT: u64 = 4;
 const USER_FLAGS_AT: u64 = 7;
 const STATUS_AT: u64 = 8;
@@ -45,72 +45,72 @@ const READ_LENGTH_VALID: u8 = 0x02;
 const HEADER_BYTES: u32 = 8;
 /// Sense data in a response.
 const SENSE_BYTES: usize = 96;
-/// Smallest entry of a command: there is room for a response in each.
+/// Smallest entry of a command: each has room for a response.
 const MIN_COMMAND_BYTES: usize = 112;
-/// Where the data vectors of a command begin, and the length of each.
+/// Offset of the data vectors of a command, and length of each vector.
 const VECTORS_AT: usize = 48;
 const VECTOR_BYTES: usize = 16;
-/// Where the identifiers of a task management entry begin.
+/// Offset of the identifiers in a task management entry.
 const IDENTIFIERS_AT: usize = 32;
 /// Longest CDB (SPC-5 4.2.3).
 const MAX_CDB_BYTES: usize = 260;
 
-/// What the kernel wrote can't be an entry or a mailbox.
+/// An invalid mailbox or entry from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
-    /// The mailbox has another version or lacks what is needed.
+    /// The mailbox has another version, or lacks a required feature.
     #[error(
         "the mailbox has version {version} and flags {flags:#x}, not version 2 with completion in any order"
     )]
     Mailbox {
-        /// Its version.
+        /// Version of the mailbox.
         version: u16,
-        /// Its flags.
+        /// Flags of the mailbox.
         flags: u16,
     },
     /// The ring that the mailbox describes does not fit into the area.
     #[error("a ring of {bytes:#x} bytes at {offset:#x} does not fit into {length:#x} bytes")]
     Ring {
-        /// Where it would begin.
+        /// Offset of the ring.
         offset: u32,
-        /// Its length.
+        /// Length of the ring.
         bytes: u32,
         /// Length of the area.
         length: usize,
     },
-    /// Head or tail are not in the ring.
+    /// Head or tail is outside of the ring.
     #[error("the position {0:#x} is not one of an entry")]
     Position(u32),
-    /// An entry.
+    /// An invalid entry.
     #[error("the entry at {at:#x} of {bytes} bytes: {what}")]
     Entry {
-        /// Its place in the ring.
+        /// Offset in the ring.
         at: u32,
-        /// Its length.
+        /// Length of the entry.
         bytes: u32,
-        /// What is wrong.
+        /// Fault of the entry.
         what: &'static str,
     },
-    /// An access that should have been in the area.
+    /// An access outside of the area.
     #[error(transparent)]
     Outside(#[from] Outside),
 }
 
-/// A piece of the data area: offset from the begin of the area, and length.
+/// A piece of the data area: offset from the start of the area, and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vector {
-    /// Where it begins.
+    /// Offset.
     pub at: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
-/// The data of a command in the data area: that to the device, or room for that from it.
+/// The data of a command in the data area: Data-Out, or room for Data-In.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vectors(Vec<Vector>);
 
 impl Vectors {
-    /// All bytes together.
+    /// Total length in bytes.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|vector| vector.bytes).sum()
     }
@@ -121,18 +121,18 @@ impl Vectors {
 pub enum Entry {
     /// A command.
     Command {
-        /// Its identifier, which the response names.
+        /// Identifier, which the response repeats.
         id: u16,
         /// The CDB, padded to a multiple of 8 bytes.
         cdb: Bytes,
-        /// Its data.
+        /// Data-Out, or room for Data-In.
         data: Vectors,
     },
-    /// A task management function that the kernel performs. It waits for the commands that are aborted.
+    /// A task management function. The kernel performs it, and waits for the aborted commands.
     Management {
         /// The function, as numbered by the ring.
         function: u8,
-        /// Identifiers of the commands that it aborts.
+        /// Identifiers of the aborted commands.
         aborted: Vec<u16>,
     },
 }
@@ -142,17 +142,17 @@ pub enum Entry {
 pub struct RingResponse<'a> {
     /// SCSI status.
     pub status: u8,
-    /// Sense data; what is beyond 96 bytes is cut off.
+    /// Sense data, truncated to 96 bytes.
     pub sense: &'a [u8],
     /// Bytes of Data-In. Zero: the initiator gets as many as it asked for.
     pub data_in: u32,
 }
 
-/// An entry that was taken and that the tail has not passed.
+/// A taken entry that the tail has not passed.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     bytes: u32,
-    /// It is a command's, so that it takes a response.
+    /// Whether the entry is a command, which takes a response.
     takes_response: bool,
 }
 
@@ -164,20 +164,20 @@ pub struct Ring {
     reports_length: bool,
     /// Position of the next entry to take.
     next: u32,
-    /// Where the first of `slots` is.
+    /// Position of the first of `slots`.
     tail: u32,
     slots: VecDeque<Slot>,
-    /// The tail has moved since [`Ring::take_moved`].
+    /// Whether the tail has moved since [`Ring::take_moved`].
     moved: bool,
-    /// The entry that is being looked at.
+    /// Copy of the current entry.
     scratch: Vec<u8>,
 }
 
 impl Ring {
-    /// The ring of an area. What is between its tail and its head was not taken yet.
+    /// The ring of an area. The entries between tail and head count as not taken.
     ///
     /// # Errors
-    /// [`RingError`] if the mailbox is none of this version.
+    /// [`RingError`] if the mailbox is unsupported.
     pub fn open(area: Area) -> Result<Ring, RingError> {
         let mut head = [0; 4];
         area.read(VERSION_AT, &mut head)?;
@@ -200,7 +200,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Head or tail, which is the place of an entry.
+    /// Head or tail: the position of an entry.
     fn position(&self, at: u64) -> Result<u32, RingError> {
         let position = self.area.load(at)?;
         match position < self.bytes && position.is_multiple_of(ALIGNMENT) {
@@ -209,10 +209,10 @@ impl Ring {
         }
     }
 
-    /// The next entry that is not a filler, if there is one.
+    /// The next entry that is not a filler, if any.
     ///
     /// # Errors
-    /// [`RingError`] if it is none; the ring is of no use then.
+    /// [`RingError`] if the entry is invalid; the ring is then unusable.
     pub fn take(&mut self) -> Result<Option<Entry>, RingError> {
         loop {
             let head = self.position(HEAD_AT)?;
@@ -265,7 +265,7 @@ impl Ring {
         let end = end.and_then(|bytes| bytes.checked_add(VECTORS_AT)).filter(|end| *end <= entry.len());
         let end = end.ok_or("more data vectors than it has room for")?;
         let mut data = Vec::with_capacity(vectors);
-        // Vectors of bidirectional commands come after the others. There is no such command here.
+        // Vectors of bidirectional commands would follow; there are no such commands here.
         for at in (VECTORS_AT..end).step_by(VECTOR_BYTES).take(vectors) {
             data.push(self.vector(entry, at)?);
         }
@@ -281,7 +281,7 @@ impl Ring {
         Ok(Entry::Command { id, cdb: Bytes::copy_from_slice(cdb), data: Vectors(data) })
     }
 
-    /// A data vector, which lies in the data area.
+    /// A data vector, checked to be within the data area.
     fn vector(&self, entry: &[u8], at: usize) -> Result<Vector, &'static str> {
         let field = |at| number::<8>(entry, at).map(u64::from_le_bytes).unwrap_or_default();
         let (at, bytes) = (field(at), field(at + 8));
@@ -295,7 +295,7 @@ impl Ring {
     /// Copies data of a command, at most `limit` bytes.
     ///
     /// # Errors
-    /// [`Outside`], which can't be for vectors of this ring.
+    /// [`Outside`], which can't happen for vectors of this ring.
     pub fn gather(&self, data: &Vectors, limit: usize) -> Result<Bytes, Outside> {
         let mut out = vec![0; data.bytes().min(limit)];
         let mut rest = &mut out[..];
@@ -307,10 +307,10 @@ impl Ring {
         Ok(out.into())
     }
 
-    /// Puts Data-In into the room of a command, which is zero after it, and returns how many bytes there was room for.
+    /// Copies Data-In into the room of a command and zeroes the rest; returns the length of the room.
     ///
     /// # Errors
-    /// [`Outside`], which can't be for vectors of this ring.
+    /// [`Outside`], which can't happen for vectors of this ring.
     pub fn scatter(&self, data: &Vectors, parts: impl Iterator<Item = Bytes>) -> Result<usize, Outside> {
         let mut room = data.0.iter().copied();
         let mut place = Vector { at: 0, bytes: 0 };
@@ -328,17 +328,17 @@ impl Ring {
                 place = Vector { at: place.at + piece.len() as u64, bytes: place.bytes - piece.len() };
             }
         }
-        // What earlier commands left there has no owner any more.
+        // Zero the remainder: it contains data of earlier commands.
         for vector in std::iter::once(place).chain(room) {
             self.area.zero(vector.at, vector.bytes)?;
         }
         Ok(written)
     }
 
-    /// Responds to a command, which was taken from here.
+    /// Responds to a command that was taken from this ring.
     ///
     /// # Errors
-    /// [`Outside`], which can't be for entries of this ring.
+    /// [`Outside`], which can't happen for entries of this ring.
     ///
     /// # Panics
     /// If all commands have their response.
@@ -361,7 +361,7 @@ impl Ring {
         self.publish()
     }
 
-    /// Moves the tail over entries that take no response; returns whether there were any.
+    /// Moves the tail over entries that take no response; returns whether it moved.
     fn pass_over(&mut self) -> bool {
         let before = self.slots.len();
         while let Some(Slot { bytes, takes_response: false }) = self.slots.front().copied() {
@@ -376,7 +376,7 @@ impl Ring {
         self.area.store(TAIL_AT, self.tail)
     }
 
-    /// Whether the tail has moved since the last call, so that the kernel has to look.
+    /// Whether the tail has moved since the last call, so the kernel must be signalled.
     pub fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }

@@ -37,7 +37,7 @@ fn commands_complete_in_any_order_with_their_own_responses() {
     assert_eq!(done.iter().map(|(id, it)| (*id, it.status)).collect::<Vec<_>>(), [(ids[2], 2), (ids[0], 0)]);
     assert_eq!((&done[0].1.sense[..3], &done[1].1.sense[..3]), (&sense[..], &[0; 3][..]));
     assert_eq!(kernel.outstanding(), 1);
-    // The slot of the second command was overwritten by nothing that matters: its response still finds it.
+    // The slot of the second command is reused harmlessly: its response still reaches it.
     ring.respond(ids[1], &good()).unwrap();
     assert_eq!(kernel.completed()[0].0, ids[1]);
     assert!(kernel.is_idle());
@@ -95,7 +95,7 @@ fn the_ring_goes_round_over_fillers_and_management_entries() {
         }
         assert_eq!(managed, 0);
         while waiting.len() > sent % 3 {
-            // The newest or the oldest.
+            // The newest or the oldest command.
             let id = if sent % 2 == 0 { waiting.pop_back() } else { waiting.pop_front() };
             ring.respond(id.unwrap(), &good()).unwrap();
         }
@@ -116,7 +116,7 @@ fn a_management_entry_alone_is_passed_over_at_once() {
     assert!(kernel.is_idle());
 }
 
-/// Changes bytes of the area after a command was appended, and expects that it is refused.
+/// Changes bytes of the area after a command was appended, and expects a refusal.
 fn refused(change: impl Fn(&Area)) -> RingError {
     let (mut kernel, mut ring) = rig();
     kernel.command(&[0x88; 16], &[0; 8192]).unwrap();

@@ -1,4 +1,4 @@
-//! A clock that stands still, for tests.
+//! A stopped clock, for tests.
 
 use export::{Clock, Sleep};
 

@@ -1,5 +1,5 @@
-//! The memory of a device, which the kernel gives as a UIO device, and the loop that serves it: together with `configfs` what
-//! makes system calls in this crate.
+//! UIO memory of a device, and the loop that serves it. With `configfs`, this module makes all system calls of this
+//! crate.
 
 use crate::area::Area;
 use crate::device::Device;
@@ -16,10 +16,10 @@ use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Longest memory of a device, in bytes: far more than what is asked for.
+/// Maximum memory of a device in bytes, far above the actual size.
 const MAX_AREA_BYTES: usize = 1 << 32;
 
-/// The memory of a device, and the descriptor by which both sides signal.
+/// The memory of a device, and the descriptor for signals in both directions.
 pub struct Uio {
     file: File,
     area: Area,
@@ -31,23 +31,23 @@ struct Mapping {
     length: usize,
 }
 
-// SAFETY: it is only unmapped, which any thread may do.
+// SAFETY: the mapping is only unmapped, which any thread may do.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it is a whole mapping, and nothing refers to it any more: areas own it.
+        // SAFETY: the whole mapping is unmapped, and no reference into it remains: areas own it.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
 
 impl Uio {
-    /// Opens the device whose name begins so, and maps its memory. `system` is `/sys`, and `devices` `/dev`.
+    /// Opens the device with this name prefix, and maps its memory. `system` is `/sys`, and `devices` `/dev`.
     ///
     /// # Errors
-    /// The system's; `NotFound` if there is no such device, `ResourceBusy` if another process has it.
+    /// The system's error; `NotFound` if the device does not exist, `ResourceBusy` if another process uses it.
     pub fn open(system: &Path, devices: &Path, name: &str) -> io::Result<Uio> {
         for entry in fs::read_dir(system.join("class/uio"))? {
             let entry = entry?;
@@ -64,7 +64,7 @@ impl Uio {
         let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, at a place that the system chooses; the result is checked.
+        // SAFETY: a new mapping at an address that the system chooses; the result is checked.
         let base = unsafe {
             libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
@@ -73,7 +73,7 @@ impl Uio {
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("memory at address zero"))?;
         let mapping = Arc::new(Mapping { base, length });
-        // SAFETY: the memory is mapped for both until the mapping is dropped; pages are aligned.
+        // SAFETY: the memory is mapped until the mapping is dropped; pages are aligned.
         let area = unsafe { Area::new(base, length, mapping) };
         Ok(Uio { file, area })
     }
@@ -83,11 +83,11 @@ impl Uio {
         self.area.clone()
     }
 
-    /// Serves a device until the kernel removes it, or until `stop` is ready and the commands that were taken then have their
+    /// Serves a device until the kernel removes it, or until `stop` is ready and the taken commands have their
     /// responses. Runs on a thread of connections.
     ///
     /// # Errors
-    /// Why it can't be served any more; the system's error if the kernel has removed it.
+    /// The reason of the failure; the system's error if the kernel has removed the device.
     pub async fn serve(self, mut device: Device, stop: impl Future<Output = ()>) -> io::Result<()> {
         // SAFETY: the file keeps its one descriptor open until it is dropped.
         let file = unsafe { AsyncFd::register_with_interest(self.file, Interest::READABLE) }?;
@@ -98,7 +98,7 @@ impl Uio {
                 stopping = true;
                 device.stop();
             }
-            // Before looking, so that what comes later signals again.
+            // Clear signals before reading the ring, so later entries signal again.
             while take_signal(&file, cx)?.is_ready() {}
             while device.poll(cx).map_err(io::Error::other)? {
                 signal(&file)?;
@@ -112,7 +112,7 @@ impl Uio {
     }
 }
 
-/// Takes a signal of the kernel. If there is none, the context is woken by the next.
+/// Takes a signal of the kernel. If there is none, the next one wakes the context.
 fn take_signal(file: &AsyncFd<File>, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
     let mut guard = match file.poll_read_ready(cx) {
         Poll::Pending => return Ok(Poll::Pending),
@@ -121,18 +121,18 @@ fn take_signal(file: &AsyncFd<File>, cx: &mut Context<'_>) -> io::Result<Poll<()
     let mut count = [0; 4];
     match guard.try_io(|file| file.get_ref().read_exact(&mut count)) {
         Ok(read) => read?,
-        // Nothing there: the next call registers the context.
+        // No signal: the next call registers the context.
         Err(_would_block) => {}
     }
     Ok(Poll::Ready(()))
 }
 
-/// Has the kernel look at the ring.
+/// Signals the kernel to read the ring.
 fn signal(file: &AsyncFd<File>) -> io::Result<()> {
     file.get_ref().write_all(&1_u32.to_le_bytes())
 }
 
-/// A size as the system shows it: hexadecimal.
+/// A size in the system's notation: hexadecimal.
 fn size(text: &str) -> io::Result<usize> {
     let digits = text.trim().trim_start_matches("0x");
     let size = usize::from_str_radix(digits, 16).ok().filter(|size| (1..=MAX_AREA_BYTES).contains(size));
