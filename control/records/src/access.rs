@@ -26,7 +26,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its name.
+    /// Name of the role.
     pub fn name(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -36,7 +36,7 @@ impl Role {
     }
 }
 
-/// The hash of a password or a token. It is no secret, and still not shown.
+/// The hash of a password or a token: not secret, but never shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Hashed(String);
@@ -65,40 +65,41 @@ impl fmt::Debug for Hashed {
     }
 }
 
-/// A user as configured.
+/// Configuration of a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserEntry {
-    /// Its identity.
+    /// Identity of the user.
     pub id: UserId,
-    /// Its name.
+    /// Name of the user.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Its permissions.
+    /// Permissions of the user.
     pub role: Role,
     /// Argon2id hash of the password, as a PHC string.
     pub hash: Hashed,
-    /// When the password was set, in seconds since 1970.
+    /// Time of the last password change, in seconds since 1970.
     pub password_set: u64,
 }
 
-/// An API token as configured.
+/// Configuration of an API token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenEntry {
-    /// Its identity.
+    /// Identity of the token.
     pub id: TokenId,
-    /// Its name.
+    /// Name of the token.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Its user; it is deleted with it.
+    /// The user of the token, which is deleted with its user.
     pub user: UserId,
-    /// Its permissions, limited by those of its user.
+    /// Permissions of the token, limited by those of its user.
     pub role: Role,
-    /// When it expires, in seconds since 1970.
+    /// Expiry time, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
-    /// Whether a request with it may name the user that it acts for. The name is recorded and gives no right.
+    /// Whether a request with this token may name the user that it acts for. The name is recorded and grants no
+    /// permission.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_behalf: bool,
     /// SHA-256 of the token, in hex digits.
@@ -106,7 +107,7 @@ pub struct TokenEntry {
 }
 
 impl TokenEntry {
-    /// Whether it has not expired.
+    /// Whether the token has not expired.
     pub fn is_valid(&self, now: u64) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }

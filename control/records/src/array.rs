@@ -4,14 +4,14 @@ use crate::secret::Sealed;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The array's identity: random when it was formatted, the same forever.
+/// Identity of the array: random, created by formatting, and immutable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayIdentity {
-    /// Its display name.
+    /// Initial display name.
     pub name: String,
     /// Sixteen hex digits.
     pub serial: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
 }
 
@@ -27,39 +27,39 @@ impl ArrayIdentity {
     }
 }
 
-/// The retention clock as it is stored.
+/// Stored state of the retention clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockEntry {
-    /// Its reading, in seconds since 1970.
+    /// Reading of the clock, in seconds since 1970.
     pub retention: u64,
     /// Time of day at that reading.
     pub wall: u64,
     /// Boot identifier of the machine at that reading, in hex digits.
     pub boot: String,
-    /// How long the machine was up, in seconds.
+    /// Uptime of the machine at that reading, in seconds.
     pub uptime: u64,
-    /// How much of the time of day is trusted over the next restart of the machine, in seconds.
+    /// Maximum advance of the time of day that is trusted after the next restart of the machine, in seconds.
     pub allowance: u64,
 }
 
-/// How far the audit log went when it was last looked at. Numbers of entries begin at 1 and are never used again.
+/// End of the audit log at the last check. Entry numbers begin at 1 and are never reused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditMark {
-    /// The number of the newest entry; 0 if there is none.
+    /// Number of the newest entry; 0 if there is none.
     pub newest: i64,
-    /// The last loss that was found.
+    /// The last loss that was detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<AuditLoss>,
 }
 
-/// The audit log ended before an entry that it had.
+/// A loss of entries at the end of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditLoss {
-    /// When that was found, in seconds since 1970.
+    /// Time of the detection, in seconds since 1970.
     pub found: u64,
-    /// The number of the newest entry then.
+    /// Number of the newest entry at that time.
     pub newest: i64,
-    /// The number that it should have been at least.
+    /// Minimum expected number of the newest entry.
     pub expected: i64,
 }
 
@@ -69,24 +69,24 @@ pub struct AuditLoss {
 pub struct Settings {
     /// Display name of the array.
     pub name: Option<String>,
-    /// How long the recycle bin keeps a volume, in seconds.
+    /// Retention of deleted volumes in the recycle bin, in seconds.
     pub bin_seconds: u64,
-    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    /// UNMAP throttle: 0 is off, 9 the maximum.
     pub unmap_throttle: u8,
-    /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
+    /// Time from the end of a scrub to the next automatic one, in seconds; 0: never.
     pub scrub_seconds: u64,
-    /// The time zone of schedules, by its name in the IANA database.
+    /// Time zone of schedules, as an IANA name.
     #[serde(skip_serializing_if = "is_utc")]
     pub time_zone: String,
-    /// Longest time for which a retention lock can be set, in seconds from then on.
+    /// Maximum duration of a new retention lock, in seconds.
     #[serde(skip_serializing_if = "is_default_lock")]
     pub max_lock_seconds: u64,
-    /// Threads for connections of hosts, from the next start on; none: one for each processor.
+    /// Number of threads for connections of hosts after the next start; `None`: one for each processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u16>,
 }
 
-/// Longest retention lock until another is set, in seconds: a year. Locks can't be taken back, so a mistake or a stolen token must
+/// Default maximum of retention locks in seconds: a year. Locks can't be revoked, so a mistake or a stolen token must
 /// not fill an array for longer than its owner has decided.
 const DEFAULT_MAX_LOCK_SECONDS: u64 = 366 * 24 * 3600;
 
@@ -94,7 +94,7 @@ fn is_default_lock(seconds: &u64) -> bool {
     *seconds == DEFAULT_MAX_LOCK_SECONDS
 }
 
-/// The time zone of schedules until another is set.
+/// Default time zone of schedules.
 const UTC: &str = "UTC";
 
 fn is_utc(zone: &str) -> bool {
@@ -115,55 +115,55 @@ impl Default for Settings {
     }
 }
 
-/// The certificate as configured.
+/// Configuration of the certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateEntry {
-    /// The chain in PEM, the array's own first.
+    /// The chain in PEM, the array's own certificate first.
     #[serde(serialize_with = "notify::mark::pem")]
     pub chain: String,
     /// The sealed key in PEM.
     pub secret: Sealed,
-    /// Since when it is used, in seconds since 1970.
+    /// Start of its use, in seconds since 1970.
     pub since: u64,
 }
 
 impl CertificateEntry {
-    /// Purpose for which its key is sealed.
+    /// Purpose of the sealed key.
     pub const PLACE: &str = "certificate";
 }
 
-/// An address of a controller's API, beside that of its options.
+/// An address of a controller's API, in addition to that of its options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiAddressEntry {
-    /// The controller; 0 stands for the home, whichever it is.
+    /// The controller; 0 means the current home.
     pub controller: u16,
-    /// Address on which it listens.
+    /// Address to listen on.
     pub address: SocketAddr,
 }
 
-/// A scrub, the last one or the one in progress.
+/// The current or last scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scrub {
-    /// When it began, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub started: u64,
-    /// When it ended, in seconds since 1970; none while it is in progress.
+    /// End time, in seconds since 1970; `None` while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
-    /// Cancelled before it was complete.
+    /// Whether it was cancelled before it was complete.
     #[serde(default)]
     pub cancelled: bool,
     /// The user who started it.
     pub user: String,
-    /// The segment that comes next.
+    /// The next segment.
     pub next: u32,
-    /// Segments that were in use and were read.
+    /// Number of segments in use that were read.
     pub segments: u64,
-    /// Bytes read, parity included.
+    /// Bytes read, including parity.
     pub bytes: u64,
-    /// Pages that were not what had been written.
+    /// Number of pages with errors.
     pub errors: u64,
-    /// Of these, written again.
+    /// Number of pages that were repaired.
     pub repaired: u64,
-    /// Pages that could not be given back.
+    /// Number of pages that could not be recovered.
     pub lost: u64,
 }

@@ -1,7 +1,7 @@
-//! The configuration in memory: every record by identity and by name.
+//! Configuration in memory: all records, by identity and by name.
 //!
-//! A change is a list of [`Edit`]s that is committed as one step and then applied here; a start applies what was
-//! stored. Memory therefore always holds what a restart would read.
+//! A change is a list of [`Edit`]s that is committed as one step and then applied here; a start applies the stored
+//! records. So memory always equals the state after a restart.
 
 use crate::array::ArrayIdentity;
 use crate::connection::Peer;
@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 /// A step of a change.
 #[derive(Clone, Debug)]
 pub enum Edit {
-    /// Insert a record, or replace the one with its identity.
+    /// Inserts a record, or replaces the one with the same identity.
     Put(Record),
-    /// Remove it.
+    /// Removes a record.
     Remove(Record),
 }
 
@@ -39,7 +39,7 @@ impl Config {
         self.settings.name.as_deref().unwrap_or(&identity.name)
     }
 
-    /// The volume or snapshot with this identity or name, which is unique.
+    /// The volume or snapshot with this identity or unique name.
     pub fn disk_named(&self, which: &str) -> Result<DiskId> {
         let volume = self.volumes.with_digits(which).map(|entry| entry.id);
         let by_id = volume.or_else(|| self.snapshots.with_digits(which).map(|entry| entry.id));
@@ -59,13 +59,13 @@ impl Config {
         self.volumes.get(id).map(|entry| entry.name.as_str()).or_else(snapshot)
     }
 
-    /// Refuses a name that a volume or a snapshot has.
+    /// Checks that no volume or snapshot has this name.
     pub fn disk_name_free(&self, name: &str) -> Result<()> {
         self.volumes.free(name)?;
         self.snapshots.free(name)
     }
 
-    /// Refuses initiator names, NQNs and WWPNs that belong to another host than `own`.
+    /// Checks that no host other than `own` has these initiator names, NQNs or WWPNs.
     pub fn initiators_free(&self, names: &[String], own: Option<HostId>) -> Result<()> {
         let owner = |name: &String| self.host_of_port(name).filter(|host| Some(host.id) != own);
         let Some((taken, host)) = names.iter().find_map(|name| Some((name, owner(name)?))) else {
@@ -81,13 +81,13 @@ impl Config {
         Err(Error::conflict(message).about(field))
     }
 
-    /// The host that has an initiator name, NQN or WWPN.
+    /// The host with this initiator name, NQN or WWPN.
     pub fn host_of_port(&self, name: &str) -> Option<&HostEntry> {
         self.hosts.with_key(&Key::Port(name.to_owned())).next()
     }
 
-    /// Volumes and snapshots that hosts see over SCSI (iSCSI or Fibre Channel) and over NVMe/TCP at once, without those that
-    /// may be.
+    /// Volumes and snapshots that hosts see over SCSI (iSCSI or Fibre Channel) and NVMe/TCP at once, except those for
+    /// which this is allowed.
     pub fn mixed_transports(&self) -> BTreeSet<DiskId> {
         let (mut scsi, mut nvme) = (BTreeSet::new(), BTreeSet::new());
         for connection in self.connections.iter() {
@@ -101,8 +101,8 @@ impl Config {
         scsi.intersection(&nvme).copied().filter(|id| !may_be(id)).collect()
     }
 
-    /// The part of the configuration that says which hosts see the disks that edits concern: these disks, their connections, and
-    /// the hosts and host groups of those and of the edits. The edits can be applied to it.
+    /// The part of the configuration that determines the hosts of the disks in these edits: these disks, their
+    /// connections, and all hosts and host groups involved. The edits can be applied to it.
     pub fn around(&self, edits: &[Edit]) -> Config {
         let (mut disks, mut peers, mut changed) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for edit in edits {
@@ -147,12 +147,12 @@ impl Config {
         self.host_groups.with_key(&Key::Member(host)).next()
     }
 
-    /// The volumes of a group, in order of names.
+    /// The volumes of a group, ordered by name.
     pub fn members(&self, group: GroupId) -> impl Iterator<Item = &VolumeEntry> {
         self.volumes.with_key(&Key::Group(group))
     }
 
-    /// The snapshots of a volume, in order of names.
+    /// The snapshots of a volume, ordered by name.
     pub fn snapshots_of(&self, volume: DiskId) -> impl Iterator<Item = &SnapshotEntry> {
         self.snapshots.with_key(&Key::Source(volume))
     }

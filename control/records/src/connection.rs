@@ -1,4 +1,4 @@
-//! Connections of volumes with hosts and host groups, and the view of one host that follows.
+//! Connections of volumes with hosts and host groups, and the resulting view of each host.
 
 use crate::config::Edit;
 use crate::host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
@@ -11,13 +11,13 @@ use std::fmt;
 
 /// Highest LUN of flat space addressing (SAM-5 4.7.3).
 pub const MAX_LUN: u16 = 16_383;
-/// Highest LUN that every SCSI host can address: Windows ends there.
+/// Highest LUN that every SCSI host can address, limited by Windows.
 const MAX_LUN_OF_ALL_SCSI_HOSTS: u16 = 254;
 
-/// Checks a LUN that an operator chose.
+/// Checks a LUN from an operator.
 ///
 /// # Errors
-/// When it can't be addressed.
+/// If the LUN can't be addressed.
 pub fn check_lun(lun: u16) -> Result<u16> {
     if lun > MAX_LUN {
         return Err(Error::invalid(format!("LUN {lun} can't be addressed: use 0 to {MAX_LUN}")));
@@ -44,20 +44,20 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A connection as configured.
+/// Configuration of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionEntry {
     /// The volume.
     #[serde(with = "crate::id::disk")]
     pub volume: DiskId,
-    /// Its peer.
+    /// Peer of the connection.
     pub peer: Peer,
-    /// Under which LUN.
+    /// LUN of the volume.
     pub lun: u16,
-    /// Its writes are refused.
+    /// Whether writes are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// The LUN may have named another volume for a host over NVMe/TCP.
+    /// Whether the LUN may have named another volume for an NVMe/TCP host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reused: bool,
 }
@@ -67,16 +67,16 @@ pub struct ConnectionEntry {
 pub struct ChosenLun {
     /// The LUN.
     pub lun: u16,
-    /// As that of a [`ConnectionEntry`].
+    /// See [`ConnectionEntry::reused`].
     pub reused: bool,
 }
 
-/// For serialization: the default is left out.
+/// For serialization: the default is omitted.
 pub(crate) fn is_zero(number: &u16) -> bool {
     *number == 0
 }
 
-/// Every connection, found from both of its ends.
+/// All connections, indexed by both ends.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
     by_peer: BTreeMap<Peer, BTreeMap<u16, ConnectionEntry>>,
@@ -84,7 +84,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Puts a connection in the place of the one between the same two. False when its LUN is taken.
+    /// Puts a connection in place of the one between the same ends. False if its LUN is taken.
     pub fn put(&mut self, entry: ConnectionEntry) -> bool {
         self.remove(&entry);
         let luns = self.by_peer.entry(entry.peer).or_default();
@@ -96,7 +96,7 @@ impl Connections {
         true
     }
 
-    /// Takes out the connection between the same two.
+    /// Removes the connection between the same ends.
     pub fn remove(&mut self, entry: &ConnectionEntry) {
         let Some(peers) = self.by_volume.get_mut(&entry.volume) else { return };
         let lun = peers.remove(&entry.peer);
@@ -111,13 +111,13 @@ impl Connections {
         }
     }
 
-    /// The connection between two.
+    /// The connection between a volume and a peer.
     pub fn between(&self, volume: DiskId, peer: Peer) -> Option<&ConnectionEntry> {
         let lun = self.by_volume.get(&volume)?.get(&peer)?;
         self.at(peer, *lun)
     }
 
-    /// What a peer sees under a LUN.
+    /// The connection of a peer with this LUN.
     pub fn at(&self, peer: Peer, lun: u16) -> Option<&ConnectionEntry> {
         work::look();
         self.by_peer.get(&peer)?.get(&lun)
@@ -128,7 +128,7 @@ impl Connections {
         self.by_peer.values().flat_map(BTreeMap::values).inspect(|_| work::look())
     }
 
-    /// View of a peer, by LUN.
+    /// Connections of a peer, by LUN.
     pub fn of_peer(&self, peer: Peer) -> impl Iterator<Item = &ConnectionEntry> {
         self.by_peer.get(&peer).into_iter().flat_map(BTreeMap::values).inspect(|_| work::look())
     }
@@ -141,18 +141,18 @@ impl Connections {
 }
 
 impl Config {
-    /// Whose connections a host has: its own and those of its group.
+    /// The peers whose connections apply to a host: the host and its group.
     fn peers_of(&self, host: HostId) -> impl Iterator<Item = Peer> + use<> {
         let group = self.group_of(host).map(|group| Peer::HostGroup(group.id));
         std::iter::once(Peer::Host(host)).chain(group)
     }
 
-    /// The connections that a host has, its own and those of its group.
+    /// The connections of a host and of its group.
     pub fn seen_by(&self, host: HostId) -> impl Iterator<Item = &ConnectionEntry> {
         self.peers_of(host).flat_map(|peer| self.connections.of_peer(peer))
     }
 
-    /// The connection that a host has under a LUN.
+    /// The connection of a host, or of its group, with this LUN.
     pub fn seen_at(&self, host: HostId, lun: u16) -> Option<&ConnectionEntry> {
         self.peers_of(host).find_map(|peer| self.connections.at(peer, lun))
     }
@@ -179,12 +179,12 @@ impl Config {
         name.unwrap_or_else(|| peer.to_string())
     }
 
-    /// The LUN for a new connection: the given one when it is free for every host of the peer, or the lowest free one from
-    /// `min_lun`; over NVMe/TCP the lowest one that named no other volume before, as long as there is one. A host sees a volume
-    /// once only.
+    /// LUN of a new connection: the given one if it is free for every host of the peer, or the lowest free one from
+    /// `min_lun`; for NVMe/TCP, preferably the lowest one that never named another volume. A host sees a volume at most
+    /// once.
     ///
     /// # Errors
-    /// If the given one is taken, none is free, or a host sees the volume already.
+    /// If the given LUN is taken, no LUN is free, or a host already sees the volume.
     pub fn choose_lun(
         &self,
         volume: DiskId,
@@ -192,7 +192,7 @@ impl Config {
         lun: Option<u16>,
         min_lun: u16,
     ) -> Result<ChosenLun> {
-        // Each once, though all hosts of a group see what it sees. Groups come last.
+        // Each peer once, although all hosts of a group share the group. Groups come last.
         let hosts = self.hosts_of(peer).into_iter().flat_map(|host| self.peers_of(host.id));
         let peers: BTreeSet<Peer> = hosts.chain([peer]).collect();
         let who = self.peer_name(peer);
@@ -226,7 +226,7 @@ impl Config {
         lun.map(|lun| ChosenLun { lun, reused: lun < retired })
     }
 
-    /// LUNs of a peer below it may have named other volumes over NVMe/TCP.
+    /// LUNs of a peer below this may have named other volumes over NVMe/TCP.
     fn retired_below(&self, peer: Peer) -> u16 {
         let of_group = match peer {
             Peer::Host(id) => self.group_of(id),
@@ -237,7 +237,7 @@ impl Config {
         of_hosts.chain(of_group.map(|group| group.luns_retired_below)).max().unwrap_or(0)
     }
 
-    /// The highest LUN that is chosen for a peer only because the lower ones named other volumes before.
+    /// The highest LUN that is preferred over a reused lower one.
     fn max_chosen_lun(&self, peer: Peer) -> u16 {
         let has_scsi = |host: &&HostEntry| !host.initiators.is_empty() || !host.wwpns.is_empty();
         match self.hosts_of(peer).iter().any(has_scsi) {
@@ -246,8 +246,8 @@ impl Config {
         }
     }
 
-    /// A change with the records that note which LUNs it frees of hosts that use NVMe/TCP: a host that is away may return and
-    /// take a namespace identifier for that of the volume that it knew.
+    /// A change together with the records of the LUNs that it frees for hosts with NVMe/TCP: a host that was away may
+    /// use a namespace identifier for the volume that it knew.
     pub fn retiring_luns(&self, mut edits: Vec<Edit>) -> Vec<Edit> {
         let mut retired: BTreeMap<Peer, u16> = BTreeMap::new();
         let mut retire = |peer: Peer, below: u16| {
@@ -281,7 +281,7 @@ impl Config {
         edits
     }
 
-    /// Notes retired LUNs in the record of a peer, which may be among the edits.
+    /// Records retired LUNs in the record of a peer, which may be among the edits.
     fn retire_below(&self, peer: Peer, below: u16, edits: &mut Vec<Edit>) {
         let of = |record: &Record| match (record, peer) {
             (Record::Host(host), Peer::Host(id)) => host.id == id,
@@ -308,8 +308,8 @@ impl Config {
         }
     }
 
-    /// The first host that uses NVMe/TCP and would see more than `limit` volumes after a change that gives it more than before,
-    /// with their number.
+    /// The first host with NVMe/TCP for which a change would increase the number of volumes above `limit`, with that
+    /// number.
     pub fn first_above(&self, edits: &[Edit], limit: usize) -> Option<(String, usize)> {
         let mut after = Ahead::default();
         for edit in edits {
@@ -324,7 +324,7 @@ impl Config {
     }
 }
 
-/// Hosts, groups and numbers of connections as they will be after a change.
+/// Hosts, groups and numbers of connections after a change.
 #[derive(Default)]
 struct Ahead {
     hosts: BTreeMap<HostId, Option<HostEntry>>,
@@ -351,7 +351,7 @@ impl Ahead {
         }
     }
 
-    /// The hosts that the change concerns and that use NVMe/TCP.
+    /// The hosts affected by the change that use NVMe/TCP.
     fn hosts<'a>(&'a self, config: &'a Config) -> Vec<&'a HostEntry> {
         let mut ids: BTreeSet<HostId> = self.hosts.keys().copied().collect();
         let gaining = self.connections.iter().filter(|(_, volumes)| volumes.values().any(|stays| *stays));

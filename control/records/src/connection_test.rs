@@ -49,7 +49,7 @@ fn disconnect(volume: u128, peer: Peer, lun: u16) -> Edit {
     Edit::Remove(connection(volume, peer, lun))
 }
 
-/// A configuration after these changes, each with what it retires.
+/// A configuration after these changes and the LUNs that each retires.
 fn after(changes: Vec<Vec<Edit>>) -> Config {
     let mut config = Config::default();
     for edits in changes {
@@ -79,7 +79,7 @@ fn a_freed_lun_of_a_host_over_nvme_is_retired() {
     assert_eq!(chosen(&config, FIRST, None), (6, false));
     assert_eq!((chosen(&config, FIRST, Some(5)), chosen(&config, FIRST, Some(7))), ((5, true), (7, false)));
     assert_eq!(chosen(&ended(false), FIRST, None), (1, false), "SCSI hosts have unit attentions");
-    // The host's record may be changed in the same step.
+    // The record of the host may change in the same step.
     let mut named = host(1, true);
     named.name = "other".into();
     let edits = config.retiring_luns(vec![put_host(named), disconnect(1, FIRST, 0)]);

@@ -1,4 +1,4 @@
-//! Records of volumes, snapshots and volume groups. Sizes and contents are the engine's.
+//! Records of volumes, snapshots and volume groups. The engine has sizes and contents.
 
 use crate::Config;
 use crate::id::identities;
@@ -15,8 +15,8 @@ identities! {
     GroupId;
 }
 
-/// Life-cycle stage of a volume or snapshot. Creating and deleting one takes several steps, so the record says what
-/// a restart after a crash must finish or roll back.
+/// Life-cycle stage of a volume or snapshot. Creation and deletion take several steps; the record determines what a
+/// restart after a crash finishes or rolls back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
@@ -30,37 +30,37 @@ pub enum Stage {
     Deleting,
 }
 
-/// A volume as configured; size and contents are the engine's.
+/// Configuration of a volume; the engine has size and contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeEntry {
-    /// Its identity in the engine.
+    /// Identity in the engine.
     #[serde(with = "crate::id::disk")]
     pub id: DiskId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was created, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Its life-cycle stage.
+    /// Life-cycle stage.
     pub stage: Stage,
-    /// Its volume group.
+    /// Volume group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupId>,
-    /// When it went to the recycle bin, in seconds since 1970.
+    /// Time of the move to the recycle bin, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binned: Option<u64>,
-    /// Its data reduction policy.
+    /// Data reduction policy.
     #[serde(default, skip_serializing_if = "Policy::is_inherited")]
     pub policy: Policy,
-    /// Its QoS limits.
+    /// QoS limits.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// True if it supports RESERVE and RELEASE of SCSI-2.
+    /// Whether the volume supports RESERVE and RELEASE of SCSI-2.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub scsi2_reservations: bool,
-    /// True if hosts may see it over iSCSI and over NVMe/TCP at once.
+    /// Whether hosts may see the volume over iSCSI and over NVMe/TCP at once.
     #[serde(default, skip_serializing_if = "is_no")]
     pub mixed_transports: bool,
-    /// Its labels.
+    /// Labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
@@ -102,63 +102,64 @@ impl VolumeEntry {
     }
 }
 
-/// A snapshot as configured; its contents are the engine's. Its record is written in the same step as it is taken.
+/// Configuration of a snapshot; the engine has its contents. The record is written in the same step in which the
+/// snapshot is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotEntry {
-    /// Its identity in the engine.
+    /// Identity in the engine.
     #[serde(with = "crate::id::disk")]
     pub id: DiskId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The volume that it was taken of; it may have been deleted.
+    /// The source volume, which may have been deleted.
     #[serde(with = "crate::id::disk")]
     pub source: DiskId,
-    /// When it was taken, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Its life-cycle stage; never [`Stage::Creating`].
+    /// Life-cycle stage; never [`Stage::Creating`].
     pub stage: Stage,
-    /// Snapshots that were taken at the same time have the same number.
+    /// Number shared by the snapshots that were taken at the same time.
     #[serde(with = "crate::id::hex64")]
     pub set: u64,
-    /// When it went to the recycle bin, in seconds since 1970.
+    /// Time of the move to the recycle bin, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binned: Option<u64>,
-    /// The schedule that took it.
+    /// The schedule that took the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleId>,
-    /// The rules of that schedule that it was taken for.
+    /// Rules of that schedule that caused the snapshot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
-    /// Its sequence number in the schedule: larger is newer, independent of the clock.
+    /// Sequence number in the schedule: larger is newer, independent of the clock.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub order: u64,
-    /// Its labels.
+    /// Labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
 
-/// A volume group as configured; the records of volumes refer to it.
+/// Configuration of a volume group; records of volumes refer to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupEntry {
-    /// Its identity.
+    /// Identity.
     pub id: GroupId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was created, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Mapped bytes beyond which operators and hosts are warned.
+    /// Mapped bytes above which operators and hosts are warned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_quota: Option<u64>,
-    /// Mapped bytes beyond which writes that map more blocks are refused.
+    /// Mapped bytes above which writes that map more blocks are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_quota: Option<u64>,
-    /// The data reduction policy of its volumes.
+    /// Data reduction policy of the volumes.
     #[serde(default, skip_serializing_if = "Policy::is_inherited")]
     pub policy: Policy,
-    /// The QoS limits that its volumes share.
+    /// QoS limits that the volumes share.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// Its labels.
+    /// Labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
@@ -226,7 +227,7 @@ impl Named for GroupEntry {
     }
 }
 
-/// A volume or a snapshot, which each have a disk in the engine.
+/// A volume or a snapshot, each with a disk in the engine.
 #[derive(Clone, Debug)]
 pub enum DiskEntry {
     /// A volume.
@@ -236,7 +237,7 @@ pub enum DiskEntry {
 }
 
 impl DiskEntry {
-    /// Its identity.
+    /// Identity.
     pub fn id(&self) -> DiskId {
         match self {
             DiskEntry::Volume(it) => it.id,
@@ -244,7 +245,7 @@ impl DiskEntry {
         }
     }
 
-    /// Its name.
+    /// Name.
     pub fn name(&self) -> &str {
         match self {
             DiskEntry::Volume(it) => &it.name,
@@ -252,7 +253,7 @@ impl DiskEntry {
         }
     }
 
-    /// The noun for it in messages.
+    /// Noun for messages.
     pub fn noun(&self) -> &'static str {
         match self {
             DiskEntry::Volume(_) => "volume",
@@ -260,7 +261,7 @@ impl DiskEntry {
         }
     }
 
-    /// Its life-cycle stage.
+    /// Life-cycle stage.
     pub fn stage(&self) -> Stage {
         match self {
             DiskEntry::Volume(it) => it.stage,
@@ -268,7 +269,7 @@ impl DiskEntry {
         }
     }
 
-    /// When it went to the recycle bin, in seconds since 1970.
+    /// Time of the move to the recycle bin, in seconds since 1970.
     pub fn binned(&self) -> Option<u64> {
         match self {
             DiskEntry::Volume(it) => it.binned,
@@ -276,7 +277,7 @@ impl DiskEntry {
         }
     }
 
-    /// Its record.
+    /// Record of the entry.
     pub fn record(self) -> Record {
         match self {
             DiskEntry::Volume(it) => Record::Volume(it),
@@ -284,7 +285,7 @@ impl DiskEntry {
         }
     }
 
-    /// The same at another stage.
+    /// The entry at another stage.
     #[must_use]
     pub fn at(mut self, stage: Stage, binned: Option<u64>) -> Self {
         match &mut self {
@@ -294,7 +295,7 @@ impl DiskEntry {
         self
     }
 
-    /// Renames it.
+    /// Changes the name.
     pub fn rename(&mut self, name: String) {
         match self {
             DiskEntry::Volume(it) => it.name = name,

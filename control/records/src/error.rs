@@ -1,33 +1,33 @@
-//! The error of a refused action: its kind, for programs, and its text, for operators.
+//! Error of a refused action: a kind for programs, and a text for operators.
 
-/// Kind of a refusal, on which a program can act.
+/// Kind of a refusal, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The record named does not exist.
     NotFound,
     /// The name, initiator or LUN is taken.
     Conflict,
-    /// It exists, and not as the request wants it: [`Error::field`] says what differs.
+    /// The record exists, but differs from the request in [`Error::field`].
     Differs,
-    /// The request itself is wrong and will be wrong again.
+    /// The request itself is invalid; a repetition would fail, too.
     Invalid,
-    /// Not in the present state of records; the message says what to do first.
+    /// The current state of records does not allow it; the message says what to do first.
     Precondition,
-    /// Not to this caller.
+    /// The caller lacks the permission.
     Forbidden,
-    /// The array could not do it, though nothing is wrong with the request.
+    /// The array failed to perform a valid request.
     Failed,
 }
 
-/// A refusal: its kind, and a sentence for people that says what was wrong and what to do.
+/// A refusal: its kind, and a sentence with the problem and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// Its kind.
+    /// Kind of the refusal.
     pub kind: Kind,
     /// The problem, and the remedy.
     pub message: String,
-    /// The field of the request that it is about, for programs.
+    /// The field of the request that caused the refusal, for programs.
     pub field: Option<&'static str>,
 }
 
@@ -39,38 +39,38 @@ impl Error {
         Self { kind, message, field: None }
     }
 
-    /// The same, about a field of the request.
+    /// Adds the field of the request that caused the error.
     #[must_use]
     pub fn about(self, field: &'static str) -> Self {
         Self { field: Some(field), ..self }
     }
 
-    /// A record that is not there.
+    /// A record that does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(Kind::NotFound, message.into())
     }
 
-    /// A record that is taken.
+    /// A name, initiator or LUN that is taken.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(Kind::Conflict, message.into())
     }
 
-    /// A record that exists otherwise than the request has it, in this field.
+    /// A record that exists, but differs from the request in this field.
     pub fn differs(field: &'static str, message: impl Into<String>) -> Self {
         Self::new(Kind::Differs, message.into()).about(field)
     }
 
-    /// A request that makes no sense.
+    /// An invalid request.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Kind::Invalid, message.into())
     }
 
-    /// A request that something else must come before.
+    /// A request that requires another action first.
     pub fn precondition(message: impl Into<String>) -> Self {
         Self::new(Kind::Precondition, message.into())
     }
 
-    /// The engine refused a change: `what` can't be done, and why.
+    /// A refusal of the engine: `what` failed, and the cause.
     pub fn refused(what: &str, error: block::Error) -> Self {
         match error {
             block::Error::RetentionLocked { until } => Self::precondition(format!(
@@ -86,12 +86,12 @@ impl Error {
         }
     }
 
-    /// A request that the caller may not make.
+    /// A request without the necessary permission.
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(Kind::Forbidden, message.into())
     }
 
-    /// Something below went wrong: `what` was tried, `cause` came back.
+    /// A failure of a lower layer: `what` was tried, `cause` was the error.
     pub fn failed(what: &str, cause: impl std::fmt::Display) -> Self {
         Self::new(Kind::Failed, format!("{what}: {cause}"))
     }

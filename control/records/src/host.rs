@@ -14,73 +14,73 @@ identities! {
     HostGroupId;
 }
 
-/// A host as configured.
+/// Configuration of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostEntry {
-    /// Its identity.
+    /// Identity.
     pub id: HostId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its initiator names, normalised.
+    /// Initiator names, normalised.
     pub initiators: Vec<String>,
-    /// Its NVMe qualified names.
+    /// NVMe qualified names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nqns: Vec<String>,
-    /// Its N_Port names (WWPNs) of Fibre Channel, as pairs of digits with colons.
+    /// N_Port names (WWPNs) of Fibre Channel, as pairs of digits with colons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wwpns: Vec<String>,
-    /// CHAP credentials by which the array authenticates the host.
+    /// CHAP credentials of the host for the array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap: Option<SealedChap>,
-    /// CHAP credentials by which the host authenticates the array (mutual CHAP).
+    /// CHAP credentials of the array for the host (mutual CHAP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual: Option<SealedChap>,
-    /// DH-HMAC-CHAP secret by which the host authenticates over NVMe/TCP.
+    /// DH-HMAC-CHAP secret of the host over NVMe/TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dhchap: Option<Sealed>,
-    /// DH-HMAC-CHAP secret by which the array authenticates if the host asks.
+    /// DH-HMAC-CHAP secret of the array, if the host asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dhchap_controller: Option<Sealed>,
     /// PSK of TLS over NVMe/TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_psk: Option<Sealed>,
-    /// LUNs below it may have named volumes over NVMe/TCP that it sees no longer: none of them is chosen for another volume.
+    /// LUNs below this may have named other volumes over NVMe/TCP, and are not chosen for another volume.
     #[serde(default, skip_serializing_if = "crate::connection::is_zero")]
     pub luns_retired_below: u16,
-    /// When it was created, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Its labels.
+    /// Labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
 
-/// A host group as configured.
+/// Configuration of a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostGroupEntry {
-    /// Its identity.
+    /// Identity.
     pub id: HostGroupId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was created, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Its hosts; a host is in one group at most.
+    /// Hosts of the group; a host is in at most one group.
     pub hosts: BTreeSet<HostId>,
-    /// As that of a host, for its connections.
+    /// As for a host, for the group's connections.
     #[serde(default, skip_serializing_if = "crate::connection::is_zero")]
     pub luns_retired_below: u16,
-    /// Its labels.
+    /// Labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
 
 impl HostEntry {
-    /// The names by which its ports are recognized, of all protocols.
+    /// Port names of all protocols.
     pub fn port_names(&self) -> impl Iterator<Item = &String> {
         self.initiators.iter().chain(&self.nqns).chain(&self.wwpns)
     }
 
-    /// The context (additional data) with which a secret of a host is sealed. `field`: `chap`, `mutual`, `dhchap`,
-    /// `dhchap_controller` or `tls_psk`.
+    /// Context (additional data) of a host's sealed secret. `field`: `chap`, `mutual`, `dhchap`, `dhchap_controller` or
+    /// `tls_psk`.
     pub fn place(id: HostId, field: &str) -> String {
         format!("host/{}/{field}", id.digits())
     }

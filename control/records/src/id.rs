@@ -9,7 +9,7 @@ macro_rules! identities {
         pub struct $name(#[serde(with = "crate::id::hex64")] pub u64);
 
         impl serde::Serialize for $name {
-            /// Sixteen hex digits, as a newtype struct of the type's name: [`crate::Redactor`] resolves it to a name.
+            /// Sixteen hex digits, as a newtype struct with the type's name: [`crate::Redactor`] resolves it to a name.
             fn serialize<S: serde::Serializer>(
                 &self,
                 serializer: S,
@@ -34,19 +34,19 @@ macro_rules! identities {
 }
 pub(crate) use identities;
 
-/// An identity that is part of a key.
+/// An identity in a record key.
 pub trait Identity: Ord + Copy {
-    /// The name of its type, by which references are resolved.
+    /// Name of the type, for the resolution of references.
     const TYPE: &'static str;
 
-    /// As hex digits.
+    /// The identity as hex digits.
     fn digits(self) -> String;
 
-    /// From hex digits, exactly as [`Identity::digits`] writes them.
+    /// Parses hex digits, exactly as written by [`Identity::digits`].
     fn from_digits(digits: &str) -> Option<Self>;
 }
 
-/// The text if it has the number of digits of an identity.
+/// Returns the text if it has the number of digits of an identity.
 pub(crate) fn well_formed(digits: &str, count: usize) -> Option<&str> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     (digits.len() == count && digits.bytes().all(is_digit)).then_some(digits)

@@ -1,5 +1,5 @@
-//! Labels: short texts by key that operators and drivers attach to objects, to find them again and to keep what their own
-//! system calls them.
+//! Labels: short texts by key that operators and drivers attach to objects, to find them again and to store names of
+//! their own systems.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub struct Labels(BTreeMap<String, String>);
 pub struct LabelsChange(pub BTreeMap<String, Option<String>>);
 
 impl Labels {
-    /// True when there is none.
+    /// True if there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -33,7 +33,7 @@ impl Labels {
         self.0.get(key).map(String::as_str)
     }
 
-    /// Keys and values, in order of keys.
+    /// Keys and values, ordered by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
@@ -41,7 +41,7 @@ impl Labels {
     /// The labels after a change.
     ///
     /// # Errors
-    /// When a key or a value can't be one, or there are too many.
+    /// If a key or a value is invalid, or if there are too many labels.
     pub fn with(&self, change: &LabelsChange) -> Result<Self> {
         let mut new = self.0.clone();
         for (key, value) in &change.0 {
@@ -62,7 +62,7 @@ impl Labels {
         Ok(Self(new))
     }
 
-    /// Whether everything that a change sets is set, and everything that it takes away is not there.
+    /// Whether the labels already have all values of a change.
     pub fn agree_with(&self, change: &LabelsChange) -> bool {
         change.0.iter().all(|(key, value)| self.get(key) == value.as_deref())
     }
@@ -75,12 +75,12 @@ impl From<Labels> for BTreeMap<String, String> {
 }
 
 impl LabelsChange {
-    /// Sets all of these.
+    /// A change that sets all these labels.
     pub fn setting(labels: BTreeMap<String, String>) -> Self {
         Self(labels.into_iter().map(|(key, value)| (key, Some(value))).collect())
     }
 
-    /// This change, and another one after it.
+    /// This change, followed by another one.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
         self.0.extend(other.0);

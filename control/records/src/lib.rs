@@ -1,8 +1,8 @@
-//! The persistent configuration: every record type, its key, version, secrets, references and event topic.
+//! Persistent configuration: every record type with its key, version, secrets, references and event topic.
 //!
-//! The engine stores records as small JSON values by key, so an array starts from its drives alone. Each record type
-//! is declared once, in [`mod@record`]; tables, serialization, redaction, topics and references follow from that. This
-//! crate does no I/O.
+//! The engine stores records as small JSON values by key, so an array can start from its drives alone. Each record type
+//! is declared once, in [`mod@record`]; tables, serialization, redaction, topics and references are derived. This crate
+//! does no I/O.
 
 mod access;
 mod array;

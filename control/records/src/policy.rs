@@ -1,4 +1,4 @@
-//! Data reduction policies and QoS limits of volumes and volume groups, as they are configured.
+//! Configuration of data reduction policies and QoS limits, for volumes and volume groups.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -13,21 +13,21 @@ pub enum Compression {
     Fast,
     /// Best ratio, at more processor time.
     High,
-    /// `Fast`, suspended while data turn out to be incompressible.
+    /// `Fast`, suspended while data are incompressible.
     Adaptive,
 }
 
-/// How the data of a volume, or of the volumes of a group, are reduced from now on. Fields that are `None` are inherited:
-/// by a volume from its group, by a group from the array.
+/// Data reduction of a volume, or of the volumes of a group, for new data. Fields that are `None` are inherited: by a
+/// volume from its group, by a group from the array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Deduplicate blocks.
+    /// Whether blocks are deduplicated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup: Option<bool>,
-    /// How blocks are compressed.
+    /// Compression of blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<Compression>,
-    /// Compare blocks with the same fingerprint byte by byte before they are deduplicated.
+    /// Whether blocks with the same fingerprint are compared byte by byte before deduplication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
 }
@@ -37,7 +37,7 @@ pub struct Policy {
 pub struct PolicyChange {
     /// Whether blocks are deduplicated.
     pub dedup: Option<Option<bool>>,
-    /// How blocks are compressed.
+    /// Compression of blocks.
     pub compression: Option<Option<Compression>>,
     /// Whether blocks with the same fingerprint are compared.
     pub verify: Option<Option<bool>>,
@@ -65,21 +65,21 @@ pub struct Limits {
 pub struct LimitsChange {
     /// Reads, writes and offloads per second.
     pub iops: Option<Option<u64>>,
-    /// Their burst.
+    /// Burst of the IOPS limit.
     pub iops_burst: Option<Option<u64>>,
     /// Bytes per second.
     pub bandwidth: Option<Option<u64>>,
-    /// Their burst.
+    /// Burst of the bandwidth limit.
     pub bandwidth_burst: Option<Option<u64>>,
 }
 
 impl Policy {
-    /// True when everything is inherited.
+    /// True if every field is inherited.
     pub fn is_inherited(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The result of a change.
+    /// The policy after a change.
     #[must_use]
     pub fn with(self, change: PolicyChange) -> Self {
         let PolicyChange { dedup, compression, verify } = change;
@@ -90,7 +90,7 @@ impl Policy {
         }
     }
 
-    /// With fields that are `None` inherited from another policy.
+    /// Fills fields that are `None` from another policy.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -102,15 +102,15 @@ impl Policy {
 }
 
 impl Limits {
-    /// True when nothing is limited.
+    /// True if nothing is limited.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The result of a change.
+    /// The limits after a change.
     ///
     /// # Errors
-    /// When a limit is zero, or a burst has no limit.
+    /// If a limit is zero, or if a burst has no limit.
     pub fn with(self, change: LimitsChange) -> Result<Self> {
         let LimitsChange { iops, iops_burst, bandwidth, bandwidth_burst } = change;
         let new = Self {

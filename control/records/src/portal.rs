@@ -1,7 +1,7 @@
-//! Portals: records by which each target port keeps its number.
+//! Records of portals, which keep the number of each target port.
 //!
-//! The number of a portal is the relative identifier of its target port (SPC-5 4.6.4), by which persistent reservations,
-//! statistics and sessions know it. So it must not depend on what other portals there are, nor soon be that of another one.
+//! The number of a portal is the relative identifier of its target port (SPC-5 4.6.4), used by persistent reservations,
+//! statistics and sessions. So it must not depend on other portals, nor be reused soon.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// A protocol by which hosts reach a portal.
+/// Protocol of a portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortalProtocol {
@@ -22,7 +22,7 @@ pub enum PortalProtocol {
 }
 
 impl PortalProtocol {
-    /// Its name for programs.
+    /// Name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Iscsi => "iscsi",
@@ -42,54 +42,54 @@ impl fmt::Display for PortalProtocol {
     }
 }
 
-/// Endpoint of a portal, by which operators know it.
+/// Endpoint of a portal, as operators know it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// By which protocol.
+    /// Protocol.
     pub protocol: PortalProtocol,
     /// Address and TCP port to listen on, or the WWPN.
     pub address: String,
 }
 
 impl Endpoint {
-    /// Of a TCP portal.
+    /// Endpoint of a TCP portal.
     pub fn tcp(protocol: PortalProtocol, address: SocketAddr) -> Self {
         Self { protocol, address: address.to_string() }
     }
 
-    /// Its address and TCP port; `None` if it has none.
+    /// Address and TCP port; `None` for other protocols.
     pub fn socket(&self) -> Option<SocketAddr> {
         self.address.parse().ok()
     }
 }
 
-/// A portal, or one that there was: its number is that of another one only when no other number is left.
+/// A portal, or a removed one: its number is reused only when no other number is free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortalEntry {
-    /// The controller whose it is.
+    /// Controller of the portal.
     pub controller: u16,
-    /// Its number.
+    /// Number of the portal.
     pub number: u16,
-    /// Its endpoint.
+    /// Endpoint of the portal.
     pub endpoint: Endpoint,
-    /// An option of the controller's start names it.
+    /// Whether an option of the controller's start names the portal.
     #[serde(default)]
     pub by_option: bool,
-    /// Whether hosts have to use TLS there.
+    /// Whether hosts have to use TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// Its address moves to the home while its controller does not serve it.
+    /// Whether its address moves to the home while its controller does not serve it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moves: bool,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// When it was removed, in seconds since 1970.
+    /// Removal time, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<u64>,
 }
 
 impl PortalEntry {
-    /// Its address, if that moves.
+    /// Address of the portal, if it is a moving address.
     pub fn moving_address(&self) -> Option<IpAddr> {
         self.endpoint.socket().filter(|_| self.moves).map(|socket| socket.ip())
     }
@@ -100,40 +100,40 @@ impl PortalEntry {
 pub struct Portals(BTreeMap<(u16, u16), PortalEntry>);
 
 impl Portals {
-    /// Puts a portal in the place of the one with its number.
+    /// Inserts a portal, or replaces the one with its number.
     pub fn put(&mut self, entry: PortalEntry) {
         self.0.insert((entry.controller, entry.number), entry);
     }
 
-    /// Takes out the record of a number.
+    /// Removes the record of a number.
     pub fn remove(&mut self, entry: &PortalEntry) {
         self.0.remove(&(entry.controller, entry.number));
     }
 
-    /// The portals that there are.
+    /// Existing portals.
     pub fn iter(&self) -> impl Iterator<Item = &PortalEntry> {
         self.0.values().filter(|entry| entry.removed.is_none())
     }
 
-    /// The portals that there are, and those that there were.
+    /// Existing and removed portals.
     pub fn ever(&self) -> impl Iterator<Item = &PortalEntry> {
         self.0.values()
     }
 
-    /// The portals of a controller.
+    /// Existing portals of a controller.
     pub fn of(&self, controller: u16) -> impl Iterator<Item = &PortalEntry> {
         self.iter().filter(move |entry| entry.controller == controller)
     }
 
-    /// The portals of a controller, and those that it had.
+    /// Existing and removed portals of a controller.
     pub fn ever_of(&self, controller: u16) -> impl Iterator<Item = &PortalEntry> {
         self.0.values().filter(move |entry| entry.controller == controller)
     }
 
-    /// The numbers for portals of a controller, among `numbers`: that of its record for one that has one; a new one for the
-    /// others, which is none of `reserved`. `None` for one that gets none because there are too many.
+    /// Numbers for portals of a controller, out of `numbers`: the recorded number if there is one; otherwise a new one
+    /// that is not in `reserved`; `None` if no number is left.
     ///
-    /// A controller without records was started by software that numbered portals by their places. They keep those numbers.
+    /// A controller without records was started by software that numbered portals by position. They keep those numbers.
     pub fn number(
         &self,
         (controller, numbers): (u16, RangeInclusive<u16>),
@@ -145,7 +145,7 @@ impl Portals {
         let nothing = BTreeSet::new();
         let reserved = if known.is_empty() { &nothing } else { reserved };
         let mut given = BTreeSet::new();
-        // Two may have one address: that with port 0, of which the system gives each another.
+        // Several portals may have the address with port 0, for which the system assigns different ports.
         let mut found: Vec<Option<u16>> = wanted
             .iter()
             .map(|endpoint| {
@@ -178,7 +178,7 @@ mod tests {
         Endpoint { protocol: PortalProtocol::Iscsi, address: address.into() }
     }
 
-    /// Numbers for addresses, recorded afterwards; what is not wanted any more is removed at this time.
+    /// Numbers for addresses, recorded afterwards; portals that are no longer wanted are removed at this time.
     fn start(portals: &mut Portals, addresses: &[&str], reserved: &[u16], time: u64) -> Vec<Option<u16>> {
         let wanted: Vec<_> = addresses.iter().map(|it| endpoint(it)).collect();
         let numbers = portals.number((1, 1..=4), &wanted, &reserved.iter().copied().collect());

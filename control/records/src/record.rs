@@ -1,14 +1,14 @@
-//! The record types: each is declared once, in the table at the end of the declarations.
+//! Record types, each declared once in the table at the end of this file.
 //!
 //! | key | what it holds |
 //! |---|---|
-//! | `array` | name and serial number of the array, and when it was made |
-//! | `clock` | how far the retention clock is, and by which uptime of the machine |
+//! | `array` | name and serial number of the array, and its creation time |
+//! | `clock` | reading of the retention clock, and uptime of the machine |
 //! | `settings` | settings of the array as a whole |
 //! | `scrub` | the progress of the scrub, or the result of the last one |
 //! | `volume/<id>` | a volume, ready or in the recycle bin; the identity is the disk's |
 //! | `snapshot/<id>` | a snapshot, ready or in the recycle bin; the identity is the disk's |
-//! | `schedule/<id>` | a snapshot schedule, and until when it has run |
+//! | `schedule/<id>` | a snapshot schedule, and the time until which it has run |
 //! | `group/<id>` | a volume group |
 //! | `host/<id>` | a host; CHAP secrets are sealed |
 //! | `host-group/<id>` | a host group with its hosts |
@@ -16,20 +16,21 @@
 //! | `directory/<id>` | a directory that authenticates users; its secret is sealed |
 //! | `remote-array/<id>` | an array that this one is paired with; their common key is sealed |
 //! | `replication/<id>` | a replicated volume or volume group, on either end |
-//! | `link-identity` | the key by which other arrays know this one; it is sealed |
+//! | `link-identity` | the key that identifies this array to others; it is sealed |
 //! | `certificate` | the certificate of the API; its key is sealed |
-//! | `api-address/<controller>` | where a controller's API listens, beside the address of its options |
-//! | `portal/<controller>/<number>` | where hosts reach the array, or did: a target port with its number |
+//! | `api-address/<controller>` | address of a controller's API, in addition to that of its options |
+//! | `portal/<controller>/<number>` | a portal, current or removed: a target port with its number |
 //! | `user/<id>`, `token/<id>` | users and API tokens; passwords and tokens are hashes |
-//! | `connection/<volume>/<host or host group>` | which host sees a volume under which LUN |
+//! | `connection/<volume>/<host or host group>` | a host's access to a volume, with the LUN |
 //!
 //! Identities are hex digits: 32 for volumes and snapshots, 16 for all others; numbers of portals are decimal. The
 //! records of one change are written in one step.
 //!
-//! **Versions.** Every value has a `version`. Software reads a range of versions of each type and writes the current one. A
-//! new field needs no new version: software that does not know it ignores it, and keeps it when it writes the record.
-//! A new version is for a change that older software would misread; such a record is refused. A record type that is
-//! not known is ignored and kept. New fields go to the top level of a record, where they are kept.
+//! **Versions.** Every value has a `version`. Software reads a range of versions of each type and writes the current
+//! one. A new field needs no new version: software that does not know the field ignores it, and keeps it when it writes
+//! the record. A new version is needed only for a change that older software would misread; older software refuses such
+//! a record. An unknown record type is ignored and kept. New fields belong at the top level of a record, where they are
+//! kept.
 
 use crate::access::{TokenEntry, UserEntry};
 use crate::array::{
@@ -57,34 +58,34 @@ use std::net::SocketAddr;
 pub const ARRAY: &str = "array";
 /// Key of the retention clock.
 pub const CLOCK: &str = "clock";
-/// The key of the mark of the audit log.
+/// Key of the audit log's mark.
 pub const AUDIT_MARK: &str = "audit-mark";
 
-/// A key with the bytes that are stored under it.
+/// A key and its stored value.
 pub type KeyValue = (String, Vec<u8>);
 
 /// The versions of a record type that this software reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {
-    /// The oldest that it reads.
+    /// Oldest version that is read.
     pub oldest: u32,
-    /// The newest that it reads, and the one that it writes.
+    /// Newest version that is read, and the one that is written.
     pub current: u32,
 }
 
-/// The versions of all record types of today.
+/// The current versions of all record types.
 const V2: Versions = Versions { oldest: 2, current: 2 };
 
 /// Declaration of a record type.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
-    /// Prefix of its keys: the part before the first slash.
+    /// Prefix of the keys: the part before the first slash.
     pub prefix: &'static str,
-    /// Its noun in messages and in the audit log.
+    /// Noun for messages and the audit log.
     pub noun: &'static str,
-    /// The topic of the event stream.
+    /// Topic in the event stream.
     pub topic: Topic,
-    /// Its versions.
+    /// Versions of the record type.
     pub versions: Versions,
     /// The fields that this software knows.
     pub fields: fn() -> &'static [&'static str],
@@ -92,16 +93,16 @@ pub struct Declaration {
     pub seals: bool,
 }
 
-/// A record type without identity: there is one of it, or its key is made of something else.
+/// A record type without identity: there is only one record, or its key consists of other fields.
 trait Unnamed {
     const NOUN: &'static str;
 
-    /// The part of its key after the prefix.
+    /// The part of the key after the prefix.
     fn suffix(&self) -> Option<String> {
         None
     }
 
-    /// Its name for people; `None` if the noun says it.
+    /// Name for display; `None` if the noun suffices.
     fn label(&self, _: &Config) -> Option<String> {
         None
     }
@@ -113,7 +114,7 @@ trait Unnamed {
         Vec::new()
     }
 
-    /// Applies it to the configuration. False if it contradicts another record.
+    /// Applies the record to the configuration. False if it contradicts another record.
     fn put(self, config: &mut Config) -> bool;
 
     fn remove(&self, config: &mut Config);
@@ -140,15 +141,15 @@ macro_rules! records {
             pub connections: Connections,
             /// Portals.
             pub portals: Portals,
-            /// Addresses of the API that the array keeps, by controller.
+            /// API addresses that the array stores, by controller.
             pub api_addresses: BTreeMap<u16, SocketAddr>,
             /// The array's settings.
             pub settings: Settings,
             /// The certificate of the API.
             pub certificate: Option<CertificateEntry>,
-            /// The key by which other arrays know this one.
+            /// The key that identifies this array to others.
             pub link_identity: Option<LinkIdentityEntry>,
-            /// The scrub in progress, or the last one.
+            /// The current or last scrub.
             pub scrub: Option<Scrub>,
         }
 
@@ -180,7 +181,7 @@ macro_rules! records {
                 }
             }
 
-            /// Its key.
+            /// Key of the record.
             pub fn key(&self) -> String {
                 match self {
                     $(Record::$variant(it) => format!("{}/{}", $prefix, it.id().digits()),)*
@@ -191,7 +192,7 @@ macro_rules! records {
                 }
             }
 
-            /// Its value, as a new record.
+            /// Value of the record, as a new one.
             pub fn value(&self) -> Vec<u8> {
                 let versions = self.declaration().versions;
                 match self {
@@ -200,10 +201,10 @@ macro_rules! records {
                 }
             }
 
-            /// The record with this key and value. `None` if its type is not known.
+            /// The record with this key and value; `None` if the type is unknown.
             ///
             /// # Errors
-            /// When it can't be read: it is damaged, or of a version that this software does not read.
+            /// If the value is damaged, or of an unsupported version.
             pub fn read(key: &str, value: &[u8]) -> Result<Option<Record>> {
                 let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
                 let record = match prefix {
@@ -217,7 +218,7 @@ macro_rules! records {
                 }
             }
 
-            /// How far a volume or snapshot is; `None` for other records.
+            /// Stage of a volume or snapshot; `None` for other records.
             pub fn stage(&self) -> Option<Stage> {
                 match self {
                     $(Record::$variant(it) => it.stage(),)*
@@ -225,7 +226,7 @@ macro_rules! records {
                 }
             }
 
-            /// Its name for people; `None` if the noun says it.
+            /// Name for display; `None` if the noun suffices.
             pub fn label(&self, config: &Config) -> Option<String> {
                 match self {
                     $(Record::$variant(it) => Some(it.label().to_owned()),)*
@@ -233,7 +234,7 @@ macro_rules! records {
                 }
             }
 
-            /// Its sealed secrets.
+            /// Sealed secrets of the record.
             pub fn sealed(&self) -> Vec<SealedField> {
                 match self {
                     $(Record::$variant(it) if <$entry as Named>::SEALS => it.sealed(),)*
@@ -244,7 +245,7 @@ macro_rules! records {
         }
 
         impl Config {
-            /// Applies one step. False if a name is taken twice, which only a damaged configuration says.
+            /// Applies one step. False if a name is taken twice, which only happens in a damaged configuration.
             pub fn apply(&mut self, edit: Edit) -> bool {
                 match edit {
                     $(Edit::Put(Record::$variant(it)) => self.$table.put(it),
@@ -260,7 +261,7 @@ macro_rules! records {
                 }
             }
 
-            /// Every sealed secret.
+            /// All sealed secrets.
             pub fn sealed(&self) -> Vec<SealedField> {
                 let mut all = Vec::new();
                 $(if <$entry as Named>::SEALS {
@@ -271,7 +272,7 @@ macro_rules! records {
                 all
             }
 
-            /// The name of the record with an identity, given as its hex digits.
+            /// The name of the record with this identity, given as hex digits.
             pub fn label_of(&self, digits: &str) -> Option<&str> {
                 $(if let Some(id) = <<$entry as Named>::Id as Identity>::from_digits(digits)
                     && let Some(it) = self.$table.get(id)
@@ -281,7 +282,7 @@ macro_rules! records {
                 None
             }
 
-            /// The name of the record that a reference is to: the type of an identity, and its hex digits.
+            /// The name of a referenced record: type and hex digits of its identity.
             pub fn name_of(&self, kind: &str, digits: &str) -> Option<String> {
                 $(if kind == <<$entry as Named>::Id as Identity>::TYPE
                     && let Some(id) = <<$entry as Named>::Id as Identity>::from_digits(digits)
@@ -325,7 +326,7 @@ records! {
     unnamed {
         /// A connection of a volume with a host or host group.
         Connection(ConnectionEntry), "connection", Connections, V2;
-        /// A portal, or one that there was.
+        /// A portal, current or removed.
         Portal(PortalEntry), "portal", Portals, V2;
         /// An address of the API.
         ApiAddress(ApiAddressEntry), "api-address", ApiAddress, V2;
@@ -333,7 +334,7 @@ records! {
         Settings(Settings), "settings", Settings, V2;
         /// The certificate of the API.
         Certificate(CertificateEntry), "certificate", Certificate, V2;
-        /// The key by which other arrays know this one.
+        /// The key that identifies this array to others.
         LinkIdentity(LinkIdentityEntry), "link-identity", RemoteArrays, V2;
         /// The scrub.
         Scrub(Scrub), "scrub", Drives, V2;
@@ -471,23 +472,24 @@ impl Unnamed for Scrub {
 }
 
 impl Record {
-    /// Declaration of its type.
+    /// Declaration of the record's type.
     pub fn declaration(&self) -> &'static Declaration {
         let prefix = self.prefix();
         let found = Self::DECLARATIONS.iter().find(|it| it.prefix == prefix);
         found.expect("the same macro makes both")
     }
 
-    /// Its value in the place of another one, whose fields that this software does not know stay, also in nested objects.
+    /// The value of this record, which replaces another value; fields unknown to this software are kept, also in nested
+    /// objects.
     pub fn value_over(&self, before: Option<&[u8]>) -> Vec<u8> {
         let value = self.value();
         let parsed = |value: &[u8]| serde_json::from_slice::<Value>(value).ok();
         let merged = before.and_then(|before| {
-            // What this software makes of it: whatever else is in it is unknown.
+            // The re-encoded value: all other content is unknown.
             let understood = Record::read(&self.key(), before).ok()??.value();
             let (known, mut new) = ((self.declaration().fields)(), parsed(&value)?);
             let mut before = parsed(before)?;
-            // A known field may be left out where it has its default.
+            // A known field may be omitted where it has its default.
             let is_same = |name: &String| name == "version" || known.contains(&name.as_str());
             let understood = parsed(&understood)?;
             before.as_object_mut()?.retain(|name, _| !is_same(name) || understood.get(name).is_some());
@@ -498,8 +500,8 @@ impl Record {
     }
 }
 
-/// Adds to `new` the fields of `before` that are not `understood`; true if there are any. An item of a list is taken for
-/// the item that is understood as it is, or for the one in its place in a list of the same length.
+/// Copies the fields of `before` that are not `understood` to `new`; true if there are any. A list item corresponds to
+/// the equal understood item, or to the item at the same position in a list of the same length.
 fn keep_unknown(before: &Value, understood: &Value, new: &mut Value) -> bool {
     let mut changed = false;
     match (before, understood, new) {
@@ -545,16 +547,16 @@ struct ArrayRecord {
 }
 
 impl ArrayIdentity {
-    /// Its record.
+    /// Record of the identity.
     pub fn record(&self) -> KeyValue {
         let Self { name, serial, created } = self.clone();
         (ARRAY.into(), encode(&ArrayRecord { name, serial, created }, V2))
     }
 
-    /// The identity in the value of a record.
+    /// Decodes the identity.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// If the value can't be read.
     pub fn read(value: &[u8]) -> Result<Self> {
         let ArrayRecord { name, serial, created } = decode(ARRAY, value, V2)?;
         Ok(Self { name, serial, created })
@@ -562,30 +564,30 @@ impl ArrayIdentity {
 }
 
 impl ClockEntry {
-    /// Its record.
+    /// Record of the clock.
     pub fn record(&self) -> KeyValue {
         (CLOCK.into(), encode(self, V2))
     }
 
-    /// The retention clock in the value of a record.
+    /// Decodes the retention clock.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// If the value can't be read.
     pub fn read(value: &[u8]) -> Result<Self> {
         decode(CLOCK, value, V2)
     }
 }
 
 impl AuditMark {
-    /// Its record.
+    /// Record of the mark.
     pub fn record(&self) -> KeyValue {
         (AUDIT_MARK.into(), encode(self, V2))
     }
 
-    /// The mark in the value of a record.
+    /// Decodes the mark.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// If the value can't be read.
     pub fn read(value: &[u8]) -> Result<Self> {
         decode(AUDIT_MARK, value, V2)
     }
@@ -617,10 +619,10 @@ fn damaged(key: &str, cause: impl std::fmt::Display) -> Error {
     Error::failed(&format!("the configuration record {key} can't be read"), cause)
 }
 
-/// The names of the fields of a record type, as its derived [`Deserialize`] has them.
+/// Field names of a record type, from its derived [`Deserialize`].
 fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
-    // This deserializer has no value to offer: it fails once it knows the names.
+    // This deserializer has no value: it fails after it has recorded the names.
     let _ = T::deserialize(FieldNames(&mut fields));
     fields
 }

@@ -212,7 +212,7 @@ fn nested_fields_of_newer_software_stay_when_a_record_is_written_again() {
     let fields: Value = serde_json::from_slice(&written).unwrap();
     let left = serde_json::json!([{ "when": "daily", "keep": 7, "at": { "hour": 3 } }]);
     assert_eq!((&fields["rules"], &fields["enabled"]), (&left, &Value::Bool(false)));
-    // A rule that is changed is still the rule.
+    // A changed rule is still the same rule.
     schedule.rules[0].keep = 8;
     let again = Record::Schedule(schedule).value_over(Some(&written));
     let fields: Value = serde_json::from_slice(&again).unwrap();

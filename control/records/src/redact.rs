@@ -1,7 +1,7 @@
 //! Values as the audit log shows them: JSON without secrets.
 //!
-//! What must not be shown says so by its type, when it serializes itself as a newtype struct of one of the names in
-//! [`notify::mark`]. Storage does not see these names. Identities are newtype structs, too, and are shown as names.
+//! A secret type serializes itself as a newtype struct with one of the names in [`notify::mark`], which hides it.
+//! Storage ignores these names. Identities are newtype structs, too, and are shown as names.
 
 use notify::mark;
 use serde::ser::{self, Serialize, SerializeMap, Serializer};
@@ -10,22 +10,22 @@ use std::fmt;
 
 pub use notify::mark::HIDDEN;
 
-/// Replacement of an optional field that is set to none, in contrast to one that is not set.
+/// Text for an optional field that is explicitly set to none.
 const NOTHING: &str = "none";
 
-/// The name of a record, from the type of its identity and the digits.
+/// Resolves the name of a record from the type of its identity and the hex digits.
 pub type Names<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
-/// How a value is shown.
+/// Serializer for display.
 #[derive(Clone, Copy)]
 pub struct Redactor<'a> {
-    /// Finds names.
+    /// Resolver of names.
     pub names: Names<'a>,
-    /// Whether secrets are hidden: comparing needs them.
+    /// Whether secrets are hidden; a comparison needs them.
     pub hide: bool,
 }
 
-/// A value that can't be shown, which is a mistake of its type.
+/// A value that can't be shown, which is a defect of its type.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -44,7 +44,7 @@ impl ser::Error for Error {
 }
 
 impl Redactor<'_> {
-    /// The value as JSON; null when its type can't be shown.
+    /// The value as JSON; null if its type can't be shown.
     pub fn value<T: Serialize>(self, value: &T) -> Value {
         value.serialize(self).unwrap_or_else(|error| {
             tracing::error!(%error, "a value can't be shown in the audit log");
@@ -64,7 +64,7 @@ impl Redactor<'_> {
     }
 }
 
-/// A certificate in few words.
+/// Summary of a certificate.
 fn certificate(pem: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, pem.as_bytes());
     let digest: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -78,10 +78,10 @@ fn certificate(pem: &str) -> String {
     }
 }
 
-/// An object that is being written.
+/// Serializer of an object.
 pub struct Fields<'a> {
     show: Redactor<'a>,
-    /// The variant that it is of.
+    /// Name of the enum variant.
     variant: Option<&'static str>,
     key: Option<String>,
     map: Map<String, Value>,
@@ -96,7 +96,7 @@ impl Fields<'_> {
     }
 
     fn put<T: Serialize + ?Sized>(&mut self, key: String, value: &T) -> Result<(), Error> {
-        // A field that is not set says nothing.
+        // Omit fields that are not set.
         let value = value.serialize(self.show)?;
         if !value.is_null() && value.as_object().is_none_or(|it| !it.is_empty()) {
             self.map.insert(key, value);
@@ -105,7 +105,7 @@ impl Fields<'_> {
     }
 }
 
-/// A list that is being written.
+/// Serializer of a list.
 pub struct Items<'a> {
     show: Redactor<'a>,
     variant: Option<&'static str>,

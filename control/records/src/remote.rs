@@ -1,4 +1,4 @@
-//! Records of other arrays that this one is paired with.
+//! Records of remote arrays, which this array is paired with.
 
 use crate::id::{Identity, identities};
 use crate::secret::{Sealed, SealedField};
@@ -11,33 +11,33 @@ identities! {
     RemoteArrayId;
 }
 
-/// A remote array as configured.
+/// Configuration of a remote array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteArrayEntry {
-    /// Its identity here.
+    /// Identity on this array.
     pub id: RemoteArrayId,
-    /// Its name here.
+    /// Name on this array.
     pub name: String,
-    /// When it was paired, in seconds since 1970.
+    /// Time of the pairing, in seconds since 1970.
     pub created: u64,
-    /// Its serial number.
+    /// Serial number.
     pub serial: String,
-    /// Host and port at which it listens for other arrays; none if only it can open connections.
+    /// Host and port of its listener for other arrays; `None` if only the remote array can open connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Bytes per second that replications send to it at most; none if there is no limit.
+    /// Limit of the replication traffic to it in bytes per second; `None` if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_limit: Option<u64>,
     /// Windows with another limit; they do not overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bandwidth_windows: Vec<LimitWindow>,
-    /// SHA-256 of its certificate, in hex digits: no other certificate is accepted.
+    /// SHA-256 of its certificate in hex digits: no other certificate is accepted.
     pub fingerprint: String,
-    /// The sealed key that both arrays derived when they were paired.
+    /// The sealed common key, derived by both arrays during pairing.
     pub secret: Sealed,
 }
 
-/// The key by which other arrays know this one.
+/// The key that identifies this array to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkIdentityEntry {
     /// The certificate in PEM.
@@ -48,12 +48,12 @@ pub struct LinkIdentityEntry {
 }
 
 impl LinkIdentityEntry {
-    /// Purpose for which its key is sealed.
+    /// Purpose of the sealed key.
     pub const PLACE: &str = "link-identity";
 }
 
 impl RemoteArrayEntry {
-    /// Purpose for which its key is sealed.
+    /// Purpose of the sealed key.
     pub fn place(&self) -> String {
         format!("remote-array/{}", self.id.digits())
     }

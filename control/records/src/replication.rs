@@ -1,4 +1,4 @@
-//! Records of replications: groups of volumes, or single ones, of which another array gets points.
+//! Records of replications: volume groups, or single volumes, that are replicated to another array.
 
 use crate::connection::Peer;
 use crate::disk::GroupId;
@@ -19,20 +19,20 @@ identities! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicationRole {
-    /// It has the volumes.
+    /// The array has the volumes.
     Source,
-    /// It gets their points.
+    /// The array gets their points.
     Target,
 }
 
-/// When a write of a replicated volume is acknowledged.
+/// Acknowledgement mode of a replicated volume's writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicationMode {
-    /// When the source has it: points are transferred later.
+    /// After the source has the write: points are transferred later.
     #[default]
     Async,
-    /// When both arrays have it.
+    /// After both arrays have the write.
     Sync,
 }
 
@@ -40,24 +40,24 @@ pub enum ReplicationMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLinkLoss {
-    /// The source acknowledges them alone.
+    /// The source acknowledges writes alone.
     #[default]
     Continue,
-    /// They wait, and are refused after a time.
+    /// Writes wait, and fail after a time.
     Stop,
 }
 
 /// A volume of the source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceVolume {
-    /// Its identity on the source.
+    /// Identity on the source.
     #[serde(with = "crate::id::disk")]
     pub id: DiskId,
-    /// Its name on the source.
+    /// Name on the source.
     pub name: String,
 }
 
-/// A volume of the target that was made from a point.
+/// A volume of the target that was created from a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicaVolume {
     /// The volume on the source.
@@ -68,48 +68,49 @@ pub struct ReplicaVolume {
     pub volume: DiskId,
 }
 
-/// The volumes that a target was promoted with.
+/// Volumes created by promoting a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promotion {
-    /// The point that they were made from.
+    /// The source point of the volumes.
     pub point: u64,
-    /// The volume group that they were put into.
+    /// The volume group of the volumes.
     pub group: Option<GroupId>,
     /// The volumes.
     pub volumes: Vec<ReplicaVolume>,
-    /// Every one of them was made.
+    /// Whether all of them were created.
     pub complete: bool,
 }
 
-/// The end of a session of a synchronous replication.
+/// A lost session of a synchronous replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostSession {
-    /// The point with which it began.
+    /// The point with which the session began.
     pub session: u64,
-    /// When it ended, in seconds since 1970.
+    /// End of the session, in seconds since 1970.
     pub since: u64,
 }
 
-/// A replication as configured. Each array has one of the same identity; points and their snapshots are the engine's.
+/// Configuration of a replication. Both arrays have one with the same identity; the engine has points and their
+/// snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicationEntry {
-    /// Its identity.
+    /// Identity.
     pub id: ReplicationId,
-    /// Its name here.
+    /// Name on this array.
     pub name: String,
-    /// When it was created, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// The other array.
+    /// The remote array.
     pub remote: RemoteArrayId,
     /// Role of this array.
     pub role: ReplicationRole,
-    /// How often source and target have changed places.
+    /// Number of role changes of source and target.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u32,
-    /// On the source: what is replicated.
+    /// On the source: the replicated volume or group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
-    /// On the target: name of the volume group on the source; none for a single volume.
+    /// On the target: name of the volume group on the source; `None` for a single volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// On the target: the volumes of the source.
@@ -117,69 +118,70 @@ pub struct ReplicationEntry {
     pub volumes: Vec<SourceVolume>,
     /// Maximum age of the newest complete point, in seconds.
     pub rpo_seconds: u64,
-    /// When writes are acknowledged; the source decides.
+    /// Acknowledgement mode of writes, set by the source.
     #[serde(default, skip_serializing_if = "is_async")]
     pub mode: ReplicationMode,
-    /// Of a synchronous replication: what becomes of writes without the other array; the source decides.
+    /// For a synchronous replication: policy for writes without the other array, set by the source.
     #[serde(default, skip_serializing_if = "is_continue")]
     pub on_link_loss: OnLinkLoss,
-    /// On the source of a synchronous replication: the witness, a remote array that decides which array continues alone.
+    /// On the source of a synchronous replication: the witness, a remote array that decides which array continues
+    /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<RemoteArrayId>,
-    /// On the target: the certificate of that array, as the source has said; SHA-256 in hex digits.
+    /// On the target: certificate of the witness, as reported by the source; SHA-256 in hex digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness_fingerprint: Option<String>,
-    /// On the source of a synchronous replication: since when it acknowledged writes alone after both arrays had been
-    /// the same, in seconds since 1970. It counts while the engine does not know that both are the same.
+    /// On the source of a synchronous replication: time since which it has acknowledged writes alone after both arrays
+    /// were in sync, in seconds since 1970. Valid while the engine does not know that both are in sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_since: Option<u64>,
-    /// On the source of a synchronous replication that waits for the other array: the session that was lost. It
-    /// counts only while its point is the newest one that both arrays have.
+    /// On the source of a synchronous replication that waits for the other array: the lost session. Valid only while
+    /// its point is the newest common one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_session: Option<LostSession>,
-    /// On the source: windows in which no point is taken or transferred unless an operator asks for it.
+    /// On the source: windows in which no point is taken or transferred unless an operator requests it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackouts: Vec<Window>,
-    /// On the source: snapshots of all of its volumes that users and schedules take are replicated as well.
+    /// On the source: whether snapshots of all its volumes, taken by users and schedules, are replicated as well.
     #[serde(default, skip_serializing_if = "is_no")]
     pub replicate_snapshots: bool,
-    /// On the target: points of such snapshots that are kept, besides the others.
+    /// On the target: number of points of such snapshots to keep, in addition to the others.
     #[serde(default = "default_keep_snapshots", skip_serializing_if = "is_default_keep_snapshots")]
     pub keep_snapshots: u32,
-    /// On the target: complete points that are kept.
+    /// On the target: number of complete points to keep.
     pub keep_points: u32,
-    /// On the target: of older points, those that these rules keep.
+    /// On the target: rules for keeping older points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep_rules: Vec<Rule>,
-    /// On the target: retention lock of points that arrive from now on, in seconds.
+    /// On the target: retention lock of new points, in seconds.
     #[serde(default, skip_serializing_if = "is_none")]
     pub lock_seconds: u64,
-    /// Nothing is transferred.
+    /// Whether transfers are paused.
     #[serde(default, skip_serializing_if = "is_no")]
     pub paused: bool,
-    /// On the source: the other array has it, too.
+    /// On the source: whether the other array has the replication, too.
     #[serde(default, skip_serializing_if = "is_no")]
     pub accepted: bool,
-    /// The volumes of the source take no writes since the point of this number.
+    /// The point since which the volumes of the source take no writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demoted: Option<u64>,
-    /// The volumes of both arrays take writes.
+    /// Whether the volumes of both arrays take writes.
     #[serde(default, skip_serializing_if = "is_no")]
     pub split: bool,
-    /// On the target: its volumes, once it was promoted.
+    /// On the target: its volumes after a promotion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promotion: Option<Promotion>,
-    /// On the target: volumes that are read-only until the next promotion gives them the content of its point, so that
-    /// hosts see the same volumes again.
+    /// On the target: volumes that are read-only until the next promotion gives them the content of its point, so hosts
+    /// see the same volumes again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<ReplicaVolume>,
     /// On the target: the volume group of these volumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_group: Option<GroupId>,
-    /// On the target: clones of a point, to test a failover.
+    /// On the target: clones of a point for a failover test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test: Vec<ReplicaVolume>,
-    /// On the target: who sees these clones since the test began.
+    /// On the target: peers that see these clones during the test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test_peers: Vec<Peer>,
 }
@@ -204,7 +206,7 @@ fn is_no(value: &bool) -> bool {
     !*value
 }
 
-/// Points of users' snapshots that a new target keeps.
+/// Default number of points of users' snapshots on a new target.
 const DEFAULT_KEEP_SNAPSHOTS: u32 = 10;
 
 fn default_keep_snapshots() -> u32 {
@@ -215,11 +217,11 @@ fn is_default_keep_snapshots(value: &u32) -> bool {
     *value == DEFAULT_KEEP_SNAPSHOTS
 }
 
-/// Complete points that a new target keeps.
+/// Default number of complete points on a new target.
 const DEFAULT_KEEP_POINTS: u32 = 2;
 
 impl ReplicationEntry {
-    /// One that has not begun.
+    /// A replication that has not begun.
     pub fn new(
         id: ReplicationId,
         name: String,
@@ -263,12 +265,12 @@ impl ReplicationEntry {
         }
     }
 
-    /// The number by which the engines of both arrays know it.
+    /// Number of the replication in the engines of both arrays.
     pub fn number(&self) -> u128 {
         u128::from(self.id.0) << 64 | u128::from(self.generation)
     }
 
-    /// Whether this array is to keep the other one the same, write by write.
+    /// Whether this array must mirror every write to the other one.
     pub fn mirrors(&self) -> bool {
         self.mode == ReplicationMode::Sync && self.role == ReplicationRole::Source
     }

@@ -12,13 +12,13 @@ identities! {
     ScheduleId;
 }
 
-/// When a schedule takes a snapshot, and how many of these it keeps.
+/// Time rule of a schedule, with the number of snapshots to keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in the
     /// time zone of the array.
     pub when: String,
-    /// Number of snapshots that are kept, newest first.
+    /// Number of snapshots to keep, newest first.
     pub keep: u32,
 }
 
@@ -28,27 +28,27 @@ pub struct Rule {
 pub enum Subject {
     /// One volume.
     Volume(#[serde(with = "crate::id::disk")] DiskId),
-    /// Every volume of a group, at one moment.
+    /// All volumes of a group, at one moment.
     Group(GroupId),
 }
 
-/// A schedule as configured.
+/// Configuration of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleEntry {
-    /// Its identity.
+    /// Identity.
     pub id: ScheduleId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Its subject.
+    /// Subject of the schedule.
     pub subject: Subject,
-    /// When, and how many are kept.
+    /// Time rules, with the numbers of snapshots to keep.
     pub rules: Vec<Rule>,
     /// Minimum age in seconds at which a snapshot can be deleted.
     #[serde(default)]
     pub immutable: u64,
-    /// It takes snapshots.
+    /// Whether the schedule takes snapshots.
     pub enabled: bool,
     /// Runs due by then have been handled, in seconds since 1970.
     #[serde(rename = "seen")]
@@ -69,13 +69,13 @@ impl Named for ScheduleEntry {
 }
 
 impl Config {
-    /// The number of the newest snapshot of a schedule.
+    /// Sequence number of the newest snapshot of a schedule.
     pub fn newest_of(&self, schedule: ScheduleId) -> u64 {
         let own = self.snapshots.all().filter(|it| it.schedule == Some(schedule));
         own.map(|it| it.order).max().unwrap_or(0)
     }
 
-    /// The volumes that a schedule takes snapshots of.
+    /// The volumes of a schedule's subject.
     pub fn scheduled(&self, subject: Subject) -> Vec<VolumeEntry> {
         match subject {
             Subject::Volume(id) => self.volumes.get(id).cloned().into_iter().collect(),

@@ -1,4 +1,4 @@
-//! Secrets as types: given by an operator, or sealed for storage. Neither is ever printed, logged or audited.
+//! Secrets: given by an operator, or sealed for storage. Neither type is ever printed, logged or audited.
 
 use crate::redact::HIDDEN;
 use notify::mark;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use zeroize::Zeroize;
 
-/// A secret in clear. No log or error repeats it.
+/// A secret in clear. Logs and errors never contain it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -22,7 +22,7 @@ impl Secret {
         Self(secret.into())
     }
 
-    /// The secret itself, for the one place that needs it.
+    /// The secret itself, for its one use.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -58,12 +58,12 @@ impl fmt::Debug for Sealed {
 }
 
 impl Sealed {
-    /// As it is stored.
+    /// The stored text.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// From what was stored.
+    /// Wraps a stored text.
     pub fn of_text(text: String) -> Self {
         Self(text)
     }
@@ -72,15 +72,15 @@ impl Sealed {
 /// A sealed secret within a record.
 #[derive(Clone, Debug)]
 pub struct SealedField {
-    /// Its description for operators.
+    /// Description for operators.
     pub what: String,
-    /// Purpose for which it was sealed: it can't be opened for another one.
+    /// Purpose of the secret: it can't be opened for another one.
     pub place: String,
     /// The sealed secret.
     pub sealed: Sealed,
 }
 
-/// One direction of CHAP, as an operator gives it.
+/// One direction of CHAP, as an operator enters it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Chap {
     /// The CHAP name.
@@ -96,7 +96,7 @@ impl Chap {
     }
 }
 
-/// One direction of CHAP, as it is stored.
+/// One direction of CHAP, as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedChap {
     /// The CHAP name.

@@ -1,4 +1,4 @@
-//! Records of servers elsewhere: notification targets and directories.
+//! Records of external servers: notification targets and directories.
 
 use crate::access::Role;
 use crate::id::{Identity, identities};
@@ -17,31 +17,31 @@ identities! {
     DirectoryId;
 }
 
-/// A notification target as configured.
+/// Configuration of a notification target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationTargetEntry {
-    /// Its identity.
+    /// Identity.
     pub id: NotificationTargetId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
     /// Destination of notifications.
     pub destination: Destination,
-    /// The lowest severity of alerts and events that is sent.
+    /// The lowest severity of alerts and events to send.
     pub least: Severity,
-    /// Content that is sent.
+    /// Content to send.
     #[serde(default = "Content::default_set", skip_serializing_if = "Content::is_default")]
     pub content: BTreeSet<Content>,
-    /// Whether anything is sent.
+    /// Whether the target is enabled.
     pub enabled: bool,
-    /// The sealed secret: what it is depends on the destination.
+    /// The sealed secret; its meaning depends on the destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<Sealed>,
 }
 
 impl NotificationTargetEntry {
-    /// Purpose for which its secret is sealed.
+    /// Purpose of the sealed secret.
     pub fn place(&self) -> String {
         format!("notification/{}", self.id.digits())
     }
@@ -74,28 +74,28 @@ impl Named for NotificationTargetEntry {
 /// The role that a group is granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The group, as the directory calls it.
+    /// Name of the group in the directory.
     pub group: String,
     /// The role of its members.
     pub role: Role,
 }
 
-/// A directory as configured.
+/// Configuration of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryEntry {
-    /// Its identity.
+    /// Identity.
     pub id: DirectoryId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Sessions that began before this time are over, in seconds since 1970.
+    /// Sessions that began before this time have ended, in seconds since 1970.
     pub changed: u64,
-    /// The directory and its protocol.
+    /// Protocol and settings.
     pub settings: Settings,
-    /// The roles that groups are granted.
+    /// Roles granted to groups.
     pub grants: Vec<Grant>,
-    /// Whether it is asked.
+    /// Whether the directory is enabled.
     pub enabled: bool,
     /// The sealed secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,12 +103,12 @@ pub struct DirectoryEntry {
 }
 
 impl DirectoryEntry {
-    /// Purpose for which its secret is sealed.
+    /// Purpose of the sealed secret.
     pub fn place(&self) -> String {
         format!("directory/{}", self.id.digits())
     }
 
-    /// The best role that one of the groups has. In LDAP upper and lower case are the same in names of groups.
+    /// The highest role of these groups. LDAP compares group names without regard to case.
     pub fn role_of(&self, groups: &[String]) -> Option<Role> {
         let same = |one: &str, other: &str| match self.settings {
             Settings::Oidc(_) => one == other,

@@ -1,4 +1,4 @@
-//! Records of one type by identity and by name.
+//! Table of records of one type, by identity and by name.
 
 use crate::disk::GroupId;
 use crate::host::HostId;
@@ -8,7 +8,7 @@ use crate::{Error, Result, Stage, work};
 use block::DiskId;
 use std::collections::BTreeMap;
 
-/// What records are found by, beside their identity and their name.
+/// Secondary keys of records.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// Volumes of a group.
@@ -23,18 +23,18 @@ pub enum Key {
 
 /// A record with a stable identity and a name.
 pub trait Named {
-    /// The type of its identity.
+    /// Type of the identity.
     type Id: Identity;
-    /// The noun for it in messages.
+    /// Noun for messages.
     const NOUN: &'static str;
 
-    /// Its identity.
+    /// Identity of the record.
     fn id(&self) -> Self::Id;
 
-    /// Its name, whether it is active or not.
+    /// Name of the record, active or not.
     fn label(&self) -> &str;
 
-    /// Its active name; `None` if the name is free for others.
+    /// Active name; `None` if the name is free for other records.
     fn name(&self) -> Option<&str> {
         Some(self.label())
     }
@@ -44,7 +44,7 @@ pub trait Named {
         None
     }
 
-    /// What else it is found by, as long as it has an active name.
+    /// Secondary keys, while the record has an active name.
     fn keys(&self) -> Vec<Key> {
         Vec::new()
     }
@@ -52,7 +52,7 @@ pub trait Named {
     /// Whether records of this type may have sealed secrets.
     const SEALS: bool = false;
 
-    /// Its sealed secrets.
+    /// Sealed secrets of the record.
     fn sealed(&self) -> Vec<SealedField> {
         Vec::new()
     }
@@ -63,7 +63,7 @@ pub trait Named {
 pub struct Table<T: Named> {
     by_id: BTreeMap<T::Id, T>,
     names: BTreeMap<String, T::Id>,
-    /// By key, in order of names.
+    /// Secondary index, ordered by name.
     keyed: BTreeMap<Key, BTreeMap<String, T::Id>>,
 }
 
@@ -74,40 +74,40 @@ impl<T: Named> Default for Table<T> {
 }
 
 impl<T: Named> Table<T> {
-    /// The record with that identity.
+    /// The record with this identity.
     pub fn get(&self, id: T::Id) -> Option<&T> {
         work::look();
         self.by_id.get(&id)
     }
 
-    /// The record with that identity or name. An identity goes before a name that looks like one.
+    /// The record with this identity or name. An identity takes precedence over a name that looks like one.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn named(&self, which: &str) -> Result<&T> {
         let found = self.with_digits(which).or_else(|| self.find(which));
         found.ok_or_else(|| Error::not_found(format!("there is no {} {which:?}", T::NOUN)))
     }
 
-    /// The record with that identity, if it goes by a name.
+    /// The record with this identity, if it has an active name.
     pub fn with_digits(&self, digits: &str) -> Option<&T> {
         self.get(T::Id::from_digits(digits)?).filter(|it| it.name().is_some())
     }
 
-    /// The record with that name.
+    /// The record with this name.
     pub fn find(&self, name: &str) -> Option<&T> {
         self.names.get(name).and_then(|id| self.get(*id))
     }
 
-    /// The records with a key and an active name, in order of names.
+    /// The records with a key and an active name, ordered by name.
     pub fn with_key(&self, key: &Key) -> impl Iterator<Item = &T> + use<'_, T> {
         self.keyed.get(key).into_iter().flat_map(BTreeMap::values).filter_map(|id| self.get(*id))
     }
 
-    /// Refuses a name that is taken.
+    /// Checks that a name is free.
     ///
     /// # Errors
-    /// When another record has it.
+    /// If another record has the name.
     pub fn free(&self, name: &str) -> Result<()> {
         match self.names.contains_key(name) {
             true => {
@@ -118,13 +118,13 @@ impl<T: Named> Table<T> {
         }
     }
 
-    /// The records with an active name, in order of names.
+    /// The records with an active name, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.names.values().filter_map(|id| self.get(*id))
     }
 
-    /// At most `take` records with an active name after the first `skip`, in order of names or in the reverse of it. Only these
-    /// are looked up.
+    /// At most `take` records with an active name after the first `skip`, in ascending or descending order of names.
+    /// Only these are looked up.
     pub fn page(&self, reverse: bool, skip: usize, take: usize) -> Vec<&T> {
         let found = |id: &T::Id| self.get(*id);
         match reverse {
@@ -143,12 +143,12 @@ impl<T: Named> Table<T> {
         self.names.is_empty()
     }
 
-    /// All records, with and without an active name, in order of identities.
+    /// All records, with or without an active name, ordered by identity.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.by_id.values().inspect(|_| work::look())
     }
 
-    /// Inserts a record, or replaces the one with its identity. False if another record has its name.
+    /// Inserts a record, or replaces the one with the same identity. False if another record has its name.
     pub fn put(&mut self, record: T) -> bool {
         self.remove(record.id());
         let unique = match record.name() {
@@ -182,7 +182,7 @@ impl<T: Named> Table<T> {
     }
 }
 
-/// Puts records, which are not there yet.
+/// Inserts new records.
 impl<T: Named> Extend<T> for Table<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, records: I) {
         records.into_iter().for_each(|record| {

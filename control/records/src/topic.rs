@@ -1,5 +1,5 @@
-//! Topics of the event stream: the kinds of records whose changes are published. They are an enumeration of the
-//! API's description, from which the types of the web interface are generated.
+//! Topics of the event stream: the kinds of records whose changes are published. The API's description contains them as
+//! an enumeration, from which the web interface's types are generated.
 
 use crate::{Edit, Stage};
 
@@ -12,10 +12,10 @@ macro_rules! topics {
         }
 
         impl Topic {
-            /// Every topic.
+            /// All topics.
             pub const ALL: &[Topic] = &[$(Topic::$name,)*];
 
-            /// Its name, as in paths of the API.
+            /// Name of the topic, as in paths of the API.
             pub fn name(self) -> &'static str {
                 match self { $(Topic::$name => $text,)* }
             }
@@ -73,7 +73,7 @@ topics! {
 }
 
 impl Edit {
-    /// The topics of a step. `before`: the previous stage of its volume or snapshot.
+    /// Topics of a step. `before`: the previous stage of its volume or snapshot.
     pub fn topics(&self, before: Option<Stage>) -> impl Iterator<Item = Topic> {
         let (record, put) = self.record();
         let after = record.stage().filter(|_| put);

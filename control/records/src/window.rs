@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Minutes of a day by the clock.
+/// Minutes of a day.
 pub const DAY_MINUTES: u16 = 24 * 60;
 
 /// A day of the week.
@@ -26,26 +26,26 @@ pub enum Weekday {
 }
 
 impl Weekday {
-    /// All of them, as a week begins.
+    /// All days, from Monday.
     pub const ALL: [Self; 7] = [Self::Mon, Self::Tue, Self::Wed, Self::Thu, Self::Fri, Self::Sat, Self::Sun];
 }
 
-/// A time of the week. It begins on each of its days, and ends on the next one if the end is not after the beginning.
+/// A weekly time window. It begins on each of its days, and ends on the next day if the end is not after the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// The days on which it begins.
+    /// Days on which the window begins.
     pub days: Vec<Weekday>,
-    /// When it begins, in minutes after midnight.
+    /// Start, in minutes after midnight.
     pub from: u16,
-    /// When it ends, in minutes after midnight.
+    /// End, in minutes after midnight.
     pub to: u16,
 }
 
 /// A limit that applies during a window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWindow {
-    /// When.
+    /// The window.
     pub window: Window,
-    /// Bytes per second in the window; none if it has no limit.
+    /// Limit in the window in bytes per second; `None` if unlimited.
     pub limit: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! How many records of the configuration were looked at: what a request costs, for tests that it does not grow with what else
-//! there is. Counted in builds with debug assertions only.
+//! Counter of record lookups: tests check that the cost of a request does not grow with unrelated records. It counts
+//! only in builds with debug assertions.
 
 #[cfg(debug_assertions)]
 mod counted {
@@ -9,12 +9,12 @@ mod counted {
         static LOOKS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Counts one look at a record.
+    /// Counts one lookup.
     pub(crate) fn look() {
         LOOKS.set(LOOKS.get() + 1);
     }
 
-    /// Looks at records by this thread so far.
+    /// Lookups by this thread so far.
     pub fn looks() -> u64 {
         LOOKS.get()
     }

@@ -1,4 +1,4 @@
-//! Records as arrays of version 2 have them on their drives: they are read, and written again, byte for byte.
+//! Records as stored by arrays of version 2: they are read and written back byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
