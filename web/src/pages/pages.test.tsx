@@ -213,6 +213,13 @@ function alert(id: number, kind: string, name: string | null): SchemaAlert {
   return { id, kind, name, noun: name && "volume", state: "open", severity: "critical", message: kind, opened: time, changed: time, acknowledged_by: null, closed: null };
 }
 
+test("an alert leads to its object and names the page of the documentation", async () => {
+  show("/alerts", { ...busy(1, 1), alerts: [{ ...alert(1, "host.one-path", "esx1"), noun: "host" }] });
+  const row = within(await screen.findByRole("row", { name: /host.one-path/i }));
+  expect(row.getByRole("link", { name: "esx1" }).getAttribute("href")).toBe("/hosts/esx1");
+  expect(row.getByText("operating/hosts.md")).toBeTruthy();
+});
+
 test("the time of the array is confirmed after a question", async () => {
   const { mock, user } = show("/alerts", { ...busy(1, 0), alerts: [alert(1, "clock.jumped", null)] });
   await user.click(await screen.findByRole("button", { name: "Confirm time" }));

@@ -22,6 +22,8 @@ export type Column<Row> = {
   right?: boolean;
   /** Left out on narrow screens; `"xl"` also on those of tablets. */
   wide?: boolean | "xl";
+  /** In a list of cards: on lines of its own, as text that is read. */
+  main?: boolean;
   /** In a list whose columns can be chosen: not shown until it is. */
   optional?: boolean;
 };
@@ -70,6 +72,8 @@ type Props<Row> = {
   /** Columns can be chosen; the choice is kept in this browser. */
   chooser?: boolean;
   remote?: Remote;
+  /** On narrow screens each row is a card with all of its cells: for lists whose rows are sentences. */
+  cards?: boolean;
 };
 
 /** Rows that hold every word, in order. */
@@ -98,7 +102,7 @@ function compare(a: string | number, b: string | number): number {
   return typeof a === "number" && typeof b === "number" ? a - b : NAMES.compare(String(a), String(b));
 }
 
-export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text, empty, pageSize = PAGE_ROWS, tools, filters, selection, chooser = false, remote }: Props<Row>) {
+export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text, empty, pageSize = PAGE_ROWS, tools, filters, selection, chooser = false, remote, cards = false }: Props<Row>) {
   const [own, setOwn] = useState(() => firstShown(all));
   const { words, chosen, column, down, page } = remote?.shown ?? own;
   const show = (change: Partial<Shown>) => (remote?.onShow ?? setOwn)({ words, chosen, column, down, page, ...change });
@@ -175,7 +179,7 @@ export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text
         </Group>
       )}
       <Table.ScrollContainer minWidth={0} type="native">
-        <Table className="data-table" highlightOnHover verticalSpacing={4} horizontalSpacing="md" aria-label={label}>
+        <Table className={cards ? "data-table cards" : "data-table"} highlightOnHover verticalSpacing={4} horizontalSpacing="md" aria-label={label}>
           <Table.Thead>
             <Table.Tr>
               {selects && (
@@ -237,8 +241,8 @@ function FilterSelect<Row>({ filter: { label, of, choices: given, onOpen }, rows
   return <Select aria-label={`Filter by ${label.toLowerCase()}`} placeholder={label} data={choices} value={value || null} {...(onOpen && { onDropdownOpen: onOpen })} onChange={(next) => onChange(next ?? "")} limit={100} searchable clearable style={{ flex: "1 1 120px", maxWidth: 170 }} />;
 }
 
-function classes(column: { right?: boolean; wide?: boolean | "xl" }): string | undefined {
-  return [column.right && "right", column.wide === "xl" ? "xl-only" : column.wide && "wide-only"].filter(Boolean).join(" ") || undefined;
+function classes(column: { right?: boolean; wide?: boolean | "xl"; main?: boolean }): string | undefined {
+  return [column.right && "right", column.main && "main", column.wide === "xl" ? "xl-only" : column.wide && "wide-only"].filter(Boolean).join(" ") || undefined;
 }
 
 function Heading<Row>({ column, down, onSort }: { column: Column<Row>; down: boolean | undefined; onSort: (down: boolean) => void }) {

@@ -13,6 +13,8 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
 import { SeverityDot } from "../events/events";
+import { PlaceLink } from "../place";
+import { documentation } from "./documentation";
 import { Remedy } from "./remedy";
 
 const SEVERITIES = ["critical", "warning", "info"];
@@ -27,7 +29,7 @@ export function AlertsPage() {
   });
   const columns: Column<Alert>[] = [
     { name: "Severity", key: (it) => SEVERITIES.indexOf(it.severity), cell: (it) => <SeverityDot severity={it.severity} /> },
-    { name: "Alert", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
+    { name: "Alert", cell: (it) => <What alert={it} />, main: true },
     { name: "Since", key: (it) => it.opened, cell: (it) => <span className="quiet number">{moment(it.opened)}</span>, wide: true },
     { name: "State", key: (it) => it.state, cell: (it) => <AlertState alert={it} /> },
     {
@@ -36,7 +38,7 @@ export function AlertsPage() {
       cell: (alert) =>
         alert.state !== "closed" && (
           <May>
-            <Group gap={4} justify="flex-end" wrap="nowrap">
+            <Group gap={4} justify="flex-end" className="card-actions">
               <Remedy alert={alert} />
               <Button variant="subtle" size="compact-sm" onClick={() => change.mutate({ alert, state: alert.state === "open" ? "acknowledged" : "open" })}>
                 {alert.state === "open" ? "Acknowledge" : "Withdraw"}
@@ -61,6 +63,7 @@ export function AlertsPage() {
             noun="alert"
             rows={rows}
             columns={columns}
+            cards
             id={(it) => `${it.id}`}
             text={(it) => `${it.message} ${it.kind} ${it.name}`}
             empty={<Empty icon={BellOff} title={past ? "No closed alerts" : "No active alerts"} text={past ? "Closed alerts are kept here." : "Conditions that need attention are listed here, such as low capacity, failed drives and lost paths."} />}
@@ -68,6 +71,21 @@ export function AlertsPage() {
         </Panel>
       )}
     </Page>
+  );
+}
+
+/** The condition with its remedy, the object, and the page of the documentation that says more. */
+function What({ alert }: { alert: Alert }) {
+  return (
+    <div className="message">
+      <div>{alert.message.charAt(0).toUpperCase() + alert.message.slice(1)}</div>
+      <Group gap="xs" mt={2} fz="xs">
+        <PlaceLink about={alert} />
+        <span className="quiet">
+          Documentation: <code>operating/{documentation(alert.kind)}</code>
+        </span>
+      </Group>
+    </div>
   );
 }
 

@@ -6,6 +6,7 @@ import { moment } from "../../format";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { SeverityDot } from "../events/events";
+import { PlaceLink } from "../place";
 
 /** Number of newest events shown. */
 const SHOWN = 6;
@@ -31,7 +32,7 @@ export function RecentEvents() {
               <SeverityDot severity={it.severity} />
               <span className="quiet number">{moment(it.time, true)}</span>
             </div>
-            <span style={{ overflowWrap: "anywhere" }}>{it.message}</span>
+            <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> <PlaceLink about={it} />
           </li>
         ))}
       </Stack>

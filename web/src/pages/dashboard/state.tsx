@@ -7,6 +7,7 @@ import { Link } from "wouter";
 import { alerts, protection } from "../../api/queries";
 import type { SchemaAlert, SchemaArray as ArrayStatus, SchemaProtection as Protection } from "../../api/schema";
 import { moment, plural } from "../../format";
+import { placeOf } from "../place";
 
 /** Open alerts that are shown with their text; the rest is a number. */
 const SHOWN = 3;
@@ -48,7 +49,7 @@ export function StateBanner({ status }: { status: ArrayStatus }) {
           </Item>
         )}
         {open.slice(0, SHOWN).map((it) => (
-          <Item key={it.id} icon={it.severity === "critical" ? <CircleAlert size={15} /> : <TriangleAlert size={15} />} href={placeOf(it)} since={it.opened}>
+          <Item key={it.id} icon={it.severity === "critical" ? <CircleAlert size={15} /> : <TriangleAlert size={15} />} href={placeOf(it)?.path ?? "/alerts"} since={it.opened}>
             {it.message.charAt(0).toUpperCase() + it.message.slice(1)}
           </Item>
         ))}
@@ -87,13 +88,4 @@ function Item({ icon, href, since, children }: ItemProps) {
       </div>
     </Group>
   );
-}
-
-const PLACES: Record<string, string> = { volume: "volumes", snapshot: "snapshots", host: "hosts", "volume group": "groups", "host group": "host-groups" };
-
-/** The page of what an alert is about. */
-function placeOf({ noun, name, kind }: SchemaAlert): string {
-  if (kind.startsWith("drive") || kind.startsWith("protection")) return "/drives";
-  const place = noun && PLACES[noun];
-  return place && name ? `/${place}/${encodeURIComponent(name)}` : "/alerts";
 }

@@ -17,7 +17,7 @@ const columns = (choose: (entry: Audit) => void): Column<Audit>[] => [
   { name: "Time", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
   { name: "User", key: (it) => it.user, cell: (it) => it.user },
   { name: "Origin", key: (it) => it.origin, cell: (it) => <span className="quiet">{it.origin}</span>, wide: true },
-  { name: "Action", key: (it) => what(it), cell: (it) => <span style={{ display: "inline-block", minWidth: 180 }}>{what(it)}</span> },
+  { name: "Action", key: (it) => what(it), cell: (it) => <span className="message">{what(it)}</span>, main: true },
   { name: "Outcome", key: (it) => it.outcome, cell: (it) => <Dot color={it.outcome === "done" ? "teal" : it.outcome === "refused" ? "orange" : "red"} label={it.outcome} /> },
   {
     name: "",
@@ -44,6 +44,7 @@ export function AuditPage() {
             many="entries"
             rows={rows}
             columns={columns(setChosen)}
+            cards
             id={(it) => `${it.id}`}
             text={(it) => `${it.user} ${it.origin} ${it.action} ${it.detail} ${it.outcome}`}
             empty={<Empty icon={ClipboardList} title="No changes" text="Every change is recorded here with its user, origin and previous values." />}

@@ -11,6 +11,7 @@ import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
+import { PlaceLink } from "../place";
 
 const SEVERITIES = {
   info: { color: "gray", label: "Information" },
@@ -26,7 +27,7 @@ const COLUMNS: Column<Event>[] = [
   // Sorted by number, so that events of the same second stay in order.
   { name: "Time", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
   { name: "Severity", key: (it) => it.severity, cell: (it) => <SeverityDot severity={it.severity} /> },
-  { name: "Event", cell: (it) => <span style={{ display: "inline-block", minWidth: 230, overflowWrap: "anywhere" }}>{it.message}</span> },
+  { name: "Event", cell: (it) => <span className="message">{it.message} <PlaceLink about={it} /></span>, main: true },
   { name: "Kind", key: (it) => it.kind, cell: (it) => <span className="quiet">{it.kind}</span>, wide: true },
 ];
 
@@ -43,6 +44,7 @@ export function EventsPage() {
             noun="event"
             rows={rows}
             columns={COLUMNS}
+            cards
             id={(it) => `${it.id}`}
             text={(it) => `${it.message} ${it.kind} ${it.name}`}
             tools={

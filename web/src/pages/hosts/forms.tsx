@@ -33,7 +33,7 @@ export function nqnsError(text: string, others: string): string | null {
   return wrong ? `“${wrong}” is not an NQN: they look like nqn.2014-08.org.nvmexpress:uuid:….` : null;
 }
 
-/** Pasted names of iSCSI and NVMe, told apart by their form. */
+/** Pasted names by protocol: iSCSI names and NQNs differ in their form. */
 export function namesByKind(text: string): { initiators: string[]; nqns: string[] } {
   const names = initiatorsOf(text);
   const isNqn = (name: string) => /^nqn\./i.test(name);

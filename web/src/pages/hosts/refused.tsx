@@ -17,7 +17,7 @@ export function RefusedLogins({ title, refused, onAdd }: Props) {
   if (refused.length === 0) return null;
   const columns: Column<RefusedLogin>[] = [
     { name: "Last", key: (it) => it.last, down: true, cell: (it) => <span className="number">{moment(it.last)}</span> },
-    { name: "Reason", key: (it) => it.reason, cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.reason}</span> },
+    { name: "Reason", key: (it) => it.reason, cell: (it) => <span className="message">{it.reason}</span>, main: true },
     { name: "Initiator", key: (it) => it.initiator ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.initiator ?? "no name given"}</span> },
     { name: "Address", key: (it) => it.address, cell: (it) => <span className="number">{it.address}</span>, wide: true },
     { name: "Portal", key: (it) => it.portal, cell: (it) => count(it.portal), right: true, wide: true },
@@ -40,7 +40,7 @@ export function RefusedLogins({ title, refused, onAdd }: Props) {
   }
   return (
     <Panel title={title} flush>
-      <DataTable label={title} noun="refused log-in" rows={refused} columns={columns} id={(it) => `${it.initiator ?? ""} ${it.address} ${it.cause}`} pageSize={10} empty={null} />
+      <DataTable label={title} noun="refused log-in" rows={refused} columns={columns} cards id={(it) => `${it.initiator ?? ""} ${it.address} ${it.cause}`} pageSize={10} empty={null} />
     </Panel>
   );
 }

@@ -29,7 +29,7 @@ export function JobsPage() {
   });
   const columns: Column<Job>[] = [
     { name: "Started", key: (it) => it.started, down: true, cell: (it) => <span className="quiet number">{moment(it.started, true)}</span> },
-    { name: "Job", key: (it) => it.description, cell: (it) => <Description job={it} /> },
+    { name: "Job", key: (it) => it.description, cell: (it) => <Description job={it} />, main: true },
     { name: "By", key: (it) => it.user, cell: (it) => it.user, wide: true },
     { name: "State", key: (it) => it.state, cell: (it) => (it.state === "running" ? <JobProgress job={it} /> : <Dot {...STATES[it.state]} />) },
     {
@@ -56,6 +56,7 @@ export function JobsPage() {
             noun="job"
             rows={data}
             columns={columns}
+            cards
             id={(it) => it.id}
             text={(it) => `${it.description} ${it.user} ${it.state} ${it.message}`}
             empty={<Empty icon={ListTodo} title="No jobs" text="Background jobs are listed here: evacuations, rebuilds and scrubs." />}
@@ -68,7 +69,7 @@ export function JobsPage() {
 
 function Description({ job: { description, message } }: { job: Job }) {
   return (
-    <span style={{ overflowWrap: "anywhere" }}>
+    <span className="message">
       {description}
       {message && <span className="quiet">: {message}</span>}
     </span>

@@ -1,0 +1,55 @@
+/** Where the objects of alerts and events are shown. */
+import { Link } from "wouter";
+
+type About = { kind: string; noun?: string | null; name?: string | null };
+export type Place = { path: string; label: string };
+
+/** Nouns whose objects have a page of their own. */
+const PAGES: Record<string, string> = { volume: "volumes", snapshot: "snapshots", host: "hosts", "volume group": "groups", "host group": "host-groups", replication: "replications" };
+
+/** Pages that show all objects of a noun, or what a kind of alert or event without one is about: by noun, and by the beginning of the kind. */
+const LISTS: Record<string, Place> = {
+  drive: { path: "/drives", label: "Drives" },
+  protection: { path: "/drives", label: "Drives" },
+  scrub: { path: "/drives", label: "Drives" },
+  data: { path: "/drives", label: "Drives" },
+  space: { path: "/", label: "Capacity" },
+  controller: { path: "/controllers", label: "Controllers" },
+  store: { path: "/controllers", label: "Controllers" },
+  schedule: { path: "/schedules", label: "Schedules" },
+  replication: { path: "/replications", label: "Replication" },
+  "remote array": { path: "/replications", label: "Remote arrays" },
+  "remote-array": { path: "/replications", label: "Remote arrays" },
+  portal: { path: "/settings/portals", label: "Portals" },
+  api: { path: "/settings/portals", label: "API address" },
+  "notification target": { path: "/settings/notifications", label: "Notifications" },
+  notification: { path: "/settings/notifications", label: "Notifications" },
+  user: { path: "/settings/users", label: "Users" },
+  token: { path: "/settings/tokens", label: "API tokens" },
+  directory: { path: "/settings/directories", label: "Directories" },
+  certificate: { path: "/settings/certificate", label: "Certificate" },
+  secrets: { path: "/settings/key", label: "Encryption" },
+  upgrade: { path: "/settings/upgrade", label: "Upgrade" },
+  job: { path: "/jobs", label: "Jobs" },
+  audit: { path: "/audit", label: "Audit log" },
+};
+
+/** The page of what an alert or event is about; null if it is about the array, or an object that is no more. */
+export function placeOf({ kind, noun, name }: About): Place | null {
+  if (kind.endsWith(".deleted") || kind.endsWith(".eradicated")) return null;
+  const page = noun && PAGES[noun];
+  if (page && name) return { path: `/${page}/${encodeURIComponent(name)}`, label: name };
+  return LISTS[noun ?? ""] ?? LISTS[kind.split(".")[0] ?? ""] ?? null;
+}
+
+/** A link to it. */
+export function PlaceLink({ about }: { about: About }) {
+  const place = placeOf(about);
+  return (
+    place && (
+      <Link className="plain" href={place.path}>
+        {place.label}
+      </Link>
+    )
+  );
+}
