@@ -44,9 +44,9 @@ impl<S: Send + Sync> FromRequest<S> for Text {
 }
 
 /// A JSON body that may be left out.
-pub struct Optional<T>(pub T);
+pub struct Optional<T>(pub Option<T>);
 
-impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Optional<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Optional<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
@@ -54,10 +54,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Optional<
         let bytes =
             bytes.map_err(|rejection| Problem::rejected(rejection.status(), rejection.body_text()))?;
         if bytes.trim_ascii().is_empty() {
-            return Ok(Self(T::default()));
+            return Ok(Self(None));
         }
         match Json::<T>::from_bytes(&bytes) {
-            Ok(Json(body)) => Ok(Self(body)),
+            Ok(Json(body)) => Ok(Self(Some(body))),
             Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
         }
     }

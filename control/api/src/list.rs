@@ -24,72 +24,37 @@ use utoipa::{IntoParams, ToSchema};
 /// Name of the schema of responses with chosen fields, whose items are not whole.
 pub const PARTIAL: &str = "application/vnd.ashlar.partial+json";
 
-/// Declares the query of a kind of list: which part of it, and what else its paths ask for.
-macro_rules! parts {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident,)* })*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Default, Deserialize, IntoParams)]
-        #[serde(deny_unknown_fields)]
-        #[into_params(parameter_in = Query)]
-        pub struct $name {
-            /// Maximum number of items; default: all.
-            #[param(minimum = 0)]
-            limit: Option<usize>,
-            /// Number of items to skip.
-            #[param(minimum = 0)]
-            offset: Option<usize>,
-            /// Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
-            sort: Option<String>,
-            /// Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
-            /// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
-            /// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
-            /// is not understood is refused.
-            filter: Option<String>,
-            /// Words that must all occur in the item, each in one of its texts, in upper or lower case.
-            search: Option<String>,
-            /// Comma-separated fields to return. The response then has the media type
-            /// `application/vnd.ashlar.partial+json`.
-            fields: Option<String>,
-            $($(#[$field_doc])* pub $field: Option<String>,)*
-        }
-
-        impl From<$name> for Part {
-            fn from(it: $name) -> Self {
-                let $name { limit, offset, sort, filter, search, fields, .. } = it;
-                Self { limit, offset, sort, filter, search, fields }
-            }
-        }
-    )*};
-}
-
-/// Which part of a list.
-#[derive(Debug, Default)]
-pub struct Part {
+/// Query of a list. What else its path asks for stands beside it in the query, and is read apart.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct List {
+    /// Maximum number of items; default: all.
+    #[param(minimum = 0)]
     limit: Option<usize>,
+    /// Number of items to skip.
+    #[param(minimum = 0)]
     offset: Option<usize>,
+    /// Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
     sort: Option<String>,
+    /// Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+    /// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+    /// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+    /// is not understood is refused.
     filter: Option<String>,
+    /// Words that must all occur in the item, each in one of its texts, in upper or lower case.
     search: Option<String>,
+    /// Comma-separated fields to return. The response then has the media type
+    /// `application/vnd.ashlar.partial+json`.
     fields: Option<String>,
 }
 
-parts! {
-    /// Query of a list.
-    List {}
-    /// Query of a list of objects that have labels.
-    LabelledList {
-        /// Comma-separated conditions on labels that must all hold: `key` or `key=value`. In a value `\,` is a comma and
-        /// `\\` a backslash.
-        label,
-    }
-    /// Query of a list of hosts.
-    HostList {
-        /// Comma-separated conditions on labels that must all hold: `key` or `key=value`. In a value `\,` is a comma and
-        /// `\\` a backslash.
-        label,
-        /// Only the host that has this iSCSI initiator name.
-        initiator,
-    }
+/// Query of a list of objects that have labels, beside that of a list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Labelled {
+    /// Comma-separated conditions on labels that must all hold: `key` or `key=value`. In a value `\,` is a comma and
+    /// `\\` a backslash.
+    pub label: Option<String>,
 }
 
 /// A list whose items have only the requested fields.
@@ -103,9 +68,16 @@ pub struct PartialList {
 
 /// A list of whole items.
 #[derive(Serialize)]
-struct WholeList<'a, T> {
+pub struct WholeList<'a, T> {
     items: &'a [T],
     total: usize,
+}
+
+impl<'a, T> WholeList<'a, T> {
+    /// A list with all of its items.
+    pub fn of(items: &'a [T]) -> Self {
+        Self { items, total: items.len() }
+    }
 }
 
 /// A part of a list that is understood: every field that it names is declared.
@@ -124,8 +96,8 @@ struct Query {
 const MAX_SMALL_PART: usize = 200;
 
 /// The part of `items` that is asked for: `{"items": […], "total": n}`.
-pub fn list<T: Serialize + ToSchema>(items: Vec<T>, part: impl Into<Part>) -> Result<Response, Problem> {
-    Query::read(&part.into(), fields_of(&T::name()))?.answer(items)
+pub fn list<T: Serialize + ToSchema>(items: Vec<T>, part: List) -> Result<Response, Problem> {
+    Query::read(&part, fields_of(&T::name()))?.answer(items)
 }
 
 /// The part of a list that may be long: only the items of the part are looked at, unless others are sorted or filtered by what
@@ -134,7 +106,7 @@ pub async fn paged<R, T>(
     operator: Operator,
     context: &Context,
     request: R,
-    (selector, part): (LabelSelector, Part),
+    (selector, part): (LabelSelector, List),
 ) -> Result<Response, Problem>
 where
     R: Paged,
@@ -161,7 +133,7 @@ fn wrong(detail: String) -> Problem {
 }
 
 impl Query {
-    fn read(part: &Part, declared: &Fields) -> Result<Self, Problem> {
+    fn read(part: &List, declared: &Fields) -> Result<Self, Problem> {
         let conditions = part.filter.as_deref().map(|filter| condition::read_all(filter, declared));
         let order = part.sort.as_deref().map(|sort| read_order(sort, declared));
         let fields = part.fields.as_deref().map(|fields| read_fields(fields, declared));

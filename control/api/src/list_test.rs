@@ -79,16 +79,16 @@ async fn body_of(response: Response) -> Value {
     serde_json::from_slice(&to_bytes(response.into_body(), 1 << 24).await.unwrap()).unwrap()
 }
 
-async fn names(items: Vec<Item>, part: Part) -> Result<(Vec<String>, u64), Problem> {
+async fn names(items: Vec<Item>, part: List) -> Result<(Vec<String>, u64), Problem> {
     let body = body_of(Query::read(&part, &fields())?.answer(items)?).await;
     let names =
         body["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned());
     Ok((names.collect(), body["total"].as_u64().unwrap()))
 }
 
-fn part(filter: &str, sort: &str) -> Part {
+fn part(filter: &str, sort: &str) -> List {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    Part { filter: given(filter), sort: given(sort), ..Part::default() }
+    List { filter: given(filter), sort: given(sort), ..List::default() }
 }
 
 #[tokio::test]
@@ -129,10 +129,10 @@ async fn lists_are_filtered_sorted_and_cut() {
     }
     for (search, expected) in [("WEB", &["web1", "web2"][..]), ("h-cc  web", &["web2"]), ("web nothing", &[])]
     {
-        let part = Part { search: Some(search.into()), ..Part::default() };
+        let part = List { search: Some(search.into()), ..List::default() };
         assert_eq!(names(items(), part).await.unwrap().0, expected, "{search}");
     }
-    let cut = Part { limit: Some(1), offset: Some(1), ..Part::default() };
+    let cut = List { limit: Some(1), offset: Some(1), ..List::default() };
     assert_eq!(names(items(), cut).await.unwrap(), (vec!["web2".to_owned()], 3));
 }
 
@@ -191,10 +191,10 @@ async fn what_is_not_understood_is_refused() {
         "--size",
     ];
     let fields = ["", ",", "colour", "name,", "name,name", "labels.note", "seen_by.host", "Name"];
-    let filters = filters.map(|it| Part { filter: Some(it.into()), ..Part::default() });
-    let sorts = sorts.map(|it| Part { sort: Some(it.into()), ..Part::default() });
-    let fields = fields.map(|it| Part { fields: Some(it.into()), ..Part::default() });
-    let searches = ["", " "].map(|it| Part { search: Some(it.into()), ..Part::default() });
+    let filters = filters.map(|it| List { filter: Some(it.into()), ..List::default() });
+    let sorts = sorts.map(|it| List { sort: Some(it.into()), ..List::default() });
+    let fields = fields.map(|it| List { fields: Some(it.into()), ..List::default() });
+    let searches = ["", " "].map(|it| List { search: Some(it.into()), ..List::default() });
     for part in filters.into_iter().chain(sorts).chain(fields).chain(searches) {
         let shown = format!("{part:?}");
         let refused =
@@ -205,7 +205,7 @@ async fn what_is_not_understood_is_refused() {
 
 #[tokio::test]
 async fn chosen_fields_come_alone_and_say_so() {
-    let part = Part { fields: Some("name,size".into()), ..Part::default() };
+    let part = List { fields: Some("name,size".into()), ..List::default() };
     let response = Query::read(&part, &fields()).unwrap().answer(items()).unwrap();
     assert_eq!(response.headers()[CONTENT_TYPE], PARTIAL);
     assert_eq!(body_of(response).await["items"][0], json!({ "name": "web1", "size": 10 }));
@@ -215,18 +215,18 @@ async fn chosen_fields_come_alone_and_say_so() {
 async fn a_page_costs_a_page_and_a_filter_what_it_looks_at() {
     let many =
         |count: usize| (0..count).map(|number| item(&format!("v{number}"), 5, None, &[])).collect::<Vec<_>>();
-    let cost = |items: Vec<Item>, part: Part| {
+    let cost = |items: Vec<Item>, part: List| {
         let before = WRITTEN.get();
         let response = Query::read(&part, &fields()).unwrap().answer(items).unwrap();
         drop(response);
         WRITTEN.get() - before
     };
-    let page = || Part { limit: Some(50), ..Part::default() };
+    let page = || List { limit: Some(50), ..List::default() };
     for count in [100, 10_000] {
         assert_eq!(cost(many(count), page()), 50 * 8, "each field of the page, and no other");
-        assert_eq!(cost(many(count), Part { fields: Some("name".into()), ..page() }), 50);
-        assert_eq!(cost(many(count), Part { filter: Some("size>5".into()), ..page() }), count);
-        assert_eq!(cost(many(count), Part { sort: Some("-size".into()), ..page() }), count + 50 * 8);
+        assert_eq!(cost(many(count), List { fields: Some("name".into()), ..page() }), 50);
+        assert_eq!(cost(many(count), List { filter: Some("size>5".into()), ..page() }), count);
+        assert_eq!(cost(many(count), List { sort: Some("-size".into()), ..page() }), count + 50 * 8);
     }
 }
 
@@ -376,9 +376,9 @@ fn every_list_knows_its_fields_while_it_is_empty() {
     for (path, schema) in lists(&description) {
         let unknown = |text: &str| Some(text.to_owned());
         for part in [
-            Part { filter: unknown("colour=red"), ..Part::default() },
-            Part { sort: unknown("-colour"), ..Part::default() },
-            Part { fields: unknown("colour"), ..Part::default() },
+            List { filter: unknown("colour=red"), ..List::default() },
+            List { sort: unknown("-colour"), ..List::default() },
+            List { fields: unknown("colour"), ..List::default() },
         ] {
             assert!(Query::read(&part, fields_of(&schema)).is_err(), "{path}: {part:?}");
         }

@@ -13,7 +13,6 @@ mod directory;
 mod drive;
 mod event;
 mod fibre_channel;
-mod group;
 pub(crate) mod handler;
 mod host;
 mod job;
@@ -21,11 +20,11 @@ mod key;
 mod label;
 mod notification;
 mod performance;
-mod policy;
 mod portal;
 mod remote;
 mod replication;
 mod replication_history;
+mod route;
 mod schedule;
 mod sign_in;
 mod snapshot;
@@ -48,7 +47,7 @@ use utoipa_axum::routes;
 
 /// Every path of version 1.
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new()
+    route::routes()
         .merge(array::routes())
         .merge(upgrade::routes())
         .merge(configuration::routes())
@@ -63,7 +62,6 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(bin::routes())
         .merge(snapshot::routes())
         .merge(schedule::routes())
-        .merge(group::routes())
         .merge(host::routes())
         .merge(fibre_channel::routes())
         .merge(connection::routes())

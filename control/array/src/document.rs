@@ -4,14 +4,15 @@
 //! hosts know a volume.
 
 use crate::array::Array;
+use crate::group::CreateGroup;
 use crate::{Error, Result, check};
 use ::directory::Settings as DirectorySettings;
 use history::Severity;
 use history::utc;
 use notify::{Content, Destination};
 use records::{
-    Config, ConnectionEntry, DirectoryEntry, Grant, GroupEntry, HostEntry, HostGroupEntry, Labels, Limits,
-    Named, NotificationTargetEntry, Peer, Policy, Role, Rule, ScheduleEntry, Secret, Subject, UserEntry,
+    Config, ConnectionEntry, DirectoryEntry, Grant, HostEntry, HostGroupEntry, Labels, Limits, Named,
+    NotificationTargetEntry, Peer, Policy, Role, Rule, ScheduleEntry, Secret, Subject, UserEntry,
     VolumeEntry,
 };
 use serde::{Deserialize, Deserializer, Serialize};
@@ -41,7 +42,7 @@ pub struct ConfigurationDocument {
     pub settings: Option<SettingsItem>,
     /// Volume groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub volume_groups: Vec<GroupItem>,
+    pub volume_groups: Vec<CreateGroup>,
     /// Volumes, without contents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeItem>,
@@ -108,29 +109,6 @@ pub struct SettingsItem {
     pub max_retention_lock_seconds: Option<u64>,
     /// The time zone of schedules.
     pub time_zone: String,
-}
-
-/// A volume group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GroupItem {
-    /// Its name.
-    pub name: String,
-    /// Mapped bytes beyond which operators and hosts are warned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes take no new space.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hard_quota: Option<u64>,
-    /// How the data of its volumes are reduced.
-    #[serde(default, skip_serializing_if = "Policy::is_inherited")]
-    pub policy: Policy,
-    /// What its volumes may do together in a second.
-    #[serde(default, skip_serializing_if = "Limits::is_none")]
-    pub limits: Limits,
-    /// Its labels.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
-    pub labels: Labels,
 }
 
 /// A volume, without its contents.
@@ -398,7 +376,7 @@ impl Array {
                 nvme: portals(self.parts.subsystem.portals()),
             }),
             settings: Some(self.settings_item(config)),
-            volume_groups: config.groups.iter().map(group_item).collect(),
+            volume_groups: config.groups.iter().map(CreateGroup::of).collect(),
             volumes: config.volumes.iter().filter_map(|entry| self.volume_item(config, entry)).collect(),
             hosts: config.hosts.iter().map(host_item).collect(),
             host_groups: config.host_groups.iter().map(|entry| host_group_item(config, entry)).collect(),
@@ -477,11 +455,6 @@ fn left_out(config: &Config) -> Vec<String> {
     left.extend(config.users.iter().map(|it| format!("password of user/{}", it.name)));
     left.extend(config.tokens.iter().map(|it| format!("API token {}: create it again", it.name)));
     left
-}
-
-fn group_item(entry: &GroupEntry) -> GroupItem {
-    let GroupEntry { name, soft_quota, hard_quota, policy, limits, labels, .. } = entry.clone();
-    GroupItem { name, soft_quota, hard_quota, policy, limits, labels }
 }
 
 fn host_item(entry: &HostEntry) -> HostItem {

@@ -7,79 +7,117 @@ use crate::view::Group;
 use crate::{Error, Result, check};
 use records::{
     Edit, GroupEntry, GroupId, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, Record,
-    Stage, Subject, VolumeEntry,
+    Stage, Subject, VolumeEntry, present,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-/// Create a volume group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A new volume group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewGroup)]
 pub struct CreateGroup {
-    /// Its name.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// What to set.
-    pub change: GroupChange,
-}
-
-/// All volume groups, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListGroups;
-
-/// One volume group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowGroup {
-    /// Its name.
-    pub name: String,
-}
-
-/// Change a volume group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeGroup {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: GroupChange,
-}
-
-/// Delete a volume group; its volumes stay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteGroup {
-    /// Its name.
-    pub name: String,
-}
-
-/// What to set of a volume group; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct GroupChange {
-    /// Another name.
-    pub name: Option<String>,
-    /// Mapped bytes beyond which operators and hosts are warned.
-    pub soft_quota: Option<Option<u64>>,
-    /// Mapped bytes beyond which its volumes take no new space.
-    pub hard_quota: Option<Option<u64>>,
-    /// How the data of its volumes are reduced from now on.
+    /// Mapped bytes above which operators and hosts are warned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soft_quota: Option<u64>,
+    /// Mapped bytes above which writes that need new space fail, checked once a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hard_quota: Option<u64>,
+    /// Data reduction settings of its volumes, unless a volume overrides them.
+    #[serde(default, skip_serializing_if = "PolicyChange::is_empty")]
     pub policy: PolicyChange,
-    /// What its volumes may do together in a second.
+    /// QoS limits shared by its volumes.
+    #[serde(default, skip_serializing_if = "LimitsChange::is_empty")]
     pub limits: LimitsChange,
-    /// Its labels.
+    /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default, deserialize_with = "LabelsChange::set", skip_serializing_if = "LabelsChange::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub labels: LabelsChange,
+}
+
+/// Changes to a volume group. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupChange {
+    /// New name.
+    pub name: Option<String>,
+    /// Mapped bytes above which operators and hosts are warned; `null`: no quota.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>)]
+    pub soft_quota: Option<Option<u64>>,
+    /// Mapped bytes above which writes that need new space fail, checked once a second; `null`: no quota.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>)]
+    pub hard_quota: Option<Option<u64>>,
+    /// Data reduction settings of its volumes, unless a volume overrides them.
+    #[serde(default)]
+    pub policy: PolicyChange,
+    /// QoS limits shared by its volumes.
+    #[serde(default)]
+    pub limits: LimitsChange,
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Option<String>>)]
     pub labels: LabelsChange,
 }
 
 verbs! {
-    CreateGroup -> Ensured<Group>, Change "create" "volume group", Operator, about name
-        => |tx, it| tx.create_group(it.name, it.change).await;
-    ListGroups -> Vec<Group>, Read "list" "volume group", Viewer
+    #![tag = "groups"]
+
+    /// Create a volume group
+    CreateGroup -> Ensured<Group>, Change "create" "volume group", Operator, about name, at POST "/groups"
+        => |tx, it| tx.create_group(it).await;
+    /// List volume groups
+    ListGroups {} -> Vec<Group>, Read "list" "volume group", Viewer, at GET "/groups"
         => |tx, _| Ok(tx.array.groups(&tx.array.config()));
-    ShowGroup -> Group, Read "show" "volume group", Viewer, about name
+    /// Get a volume group
+    ShowGroup { name } -> Group, Read "show" "volume group", Viewer, about name, at GET "/groups/{name}"
         => |tx, it| tx.array.config().groups.named(&it.name).map(|found| tx.array.group(&tx.array.config(), found));
-    ChangeGroup -> Group, Change "change" "volume group", Operator, about name
+    /// Change a volume group
+    ChangeGroup { name; body change: GroupChange } -> Group, Change "change" "volume group", Operator, about name,
+        at PATCH "/groups/{name}"
         => |tx, it| tx.change_group(&it.name, it.change).await;
-    DeleteGroup -> (), Change "delete" "volume group", Operator, about name
+    /// Delete a volume group
+    ///
+    /// Its volumes are kept.
+    DeleteGroup { name } -> (), Change "delete" "volume group", Operator, about name, at DELETE "/groups/{name}"
         => |tx, it| tx.delete_group(&it.name).await;
 }
 
+impl CreateGroup {
+    /// What creates a group like this one.
+    pub(crate) fn of(entry: &GroupEntry) -> Self {
+        let GroupEntry { name, soft_quota, hard_quota, policy, limits, labels, .. } = entry.clone();
+        let (policy, limits, labels) = (policy.into(), limits.into(), labels.into());
+        Self { name, soft_quota, hard_quota, policy, limits, labels }
+    }
+
+    /// What makes a group with these labels like the one that it creates.
+    pub(crate) fn overwrite(self, now: &LabelsChange) -> GroupChange {
+        GroupChange {
+            name: None,
+            soft_quota: Some(self.soft_quota),
+            hard_quota: Some(self.hard_quota),
+            policy: self.policy.whole(),
+            limits: self.limits.whole(),
+            labels: now.gone().then(self.labels),
+        }
+    }
+
+    /// Its name, and what is set from its defaults.
+    fn settings(self) -> (String, GroupChange) {
+        let Self { name, soft_quota, hard_quota, policy, limits, labels } = self;
+        let (soft_quota, hard_quota) = (soft_quota.map(Some), hard_quota.map(Some));
+        (name, GroupChange { name: None, soft_quota, hard_quota, policy, limits, labels })
+    }
+}
+
 impl Transaction<'_> {
-    pub async fn create_group(&mut self, name: String, change: GroupChange) -> Result<Ensured<Group>> {
-        check::name("volume group", &name)?;
+    pub async fn create_group(&mut self, new: CreateGroup) -> Result<Ensured<Group>> {
+        check::name("volume group", &new.name)?;
+        let (name, change) = new.settings();
         let existing = self.array.config().groups.find(&name).cloned();
         if let Some(entry) = existing {
             same(&entry, change)?;

@@ -6,10 +6,10 @@
 use crate::connection::{CreateConnection, PeerName};
 use crate::directory::{DirectoryChange, NewDirectory};
 use crate::document::{
-    ConfigurationDocument, ConnectionItem, DirectoryItem, GroupItem, HostGroupItem, HostItem, ScheduleItem,
+    ConfigurationDocument, ConnectionItem, DirectoryItem, HostGroupItem, HostItem, ScheduleItem,
     SettingsItem, TargetItem, UserItem, VolumeItem,
 };
-use crate::group::GroupChange;
+use crate::group::CreateGroup;
 use crate::host::{CreateHost, CreateHostGroup, HostChange, HostGroupChange};
 use crate::notification::{CreateNotificationTarget, NotificationTargetChange};
 use crate::request::verbs;
@@ -19,7 +19,7 @@ use crate::transaction::{EmptyVolume, Transaction};
 use crate::view::SubjectName;
 use crate::volume::{CreateVolume, VOLUMES_PER_STEP, VolumeChange};
 use crate::{Error, Result};
-use records::{Chap, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, Secret};
+use records::{Chap, Labels, LabelsChange, LimitsChange, PolicyChange, Secret};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -286,24 +286,9 @@ impl Run<'_, '_> {
     }
 }
 
-fn policy_change(Policy { dedup, compression, verify }: Policy) -> PolicyChange {
-    PolicyChange { dedup: Some(dedup), compression: Some(compression), verify: Some(verify) }
-}
-
-fn limits_change(limits: Limits) -> LimitsChange {
-    let Limits { iops, iops_burst, bandwidth, bandwidth_burst } = limits;
-    LimitsChange {
-        iops: Some(iops),
-        iops_burst: Some(iops_burst),
-        bandwidth: Some(bandwidth),
-        bandwidth_burst: Some(bandwidth_burst),
-    }
-}
-
 /// Exactly these labels, from what is there.
 fn labels_change(now: &Labels, wanted: Labels) -> LabelsChange {
-    let gone = LabelsChange(now.iter().map(|(key, _)| (key.to_owned(), None)).collect());
-    gone.then(LabelsChange::setting(wanted.into()))
+    LabelsChange::from(now.clone()).gone().then(wanted.into())
 }
 
 impl Item for SettingsItem {
@@ -333,20 +318,7 @@ impl Item for SettingsItem {
     }
 }
 
-impl GroupItem {
-    fn settings(self, now: &Labels) -> GroupChange {
-        GroupChange {
-            name: None,
-            soft_quota: Some(self.soft_quota),
-            hard_quota: Some(self.hard_quota),
-            policy: policy_change(self.policy),
-            limits: limits_change(self.limits),
-            labels: labels_change(now, self.labels),
-        }
-    }
-}
-
-impl Item for GroupItem {
+impl Item for CreateGroup {
     const NOUN: &'static str = "volume-group";
 
     fn name(&self) -> String {
@@ -354,11 +326,11 @@ impl Item for GroupItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        tx.create_group(self.name.clone(), self.settings(&Labels::default())).await.map(drop)
+        tx.create_group(self).await.map(drop)
     }
 
     async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {
-        tx.change_group(&now.name, self.settings(&now.labels)).await.map(drop)
+        tx.change_group(&now.name, self.overwrite(&now.labels)).await.map(drop)
     }
 }
 
@@ -367,8 +339,8 @@ impl VolumeItem {
     fn set(&self, now: &Labels) -> VolumeChange {
         VolumeChange {
             group: Some(self.group.clone()),
-            policy: policy_change(self.policy),
-            limits: limits_change(self.limits),
+            policy: PolicyChange::from(self.policy).whole(),
+            limits: LimitsChange::from(self.limits).whole(),
             scsi2_reservations: Some(self.scsi2_reservations),
             mixed_transports: Some(self.mixed_transports),
             labels: labels_change(now, self.labels.clone()),

@@ -2,7 +2,7 @@
 //!
 //! The configuration lives in the engine's records, so an array starts from its drives alone. This crate is never on
 //! the path of an I/O: it configures units and their mappings in `scsi` and log-ins in `iscsi`. It does
-//! not depend on HTTP; its types carry no wire format.
+//! not depend on HTTP: a verb says at which method and path the API offers it, and its types say how they are described.
 
 mod access;
 mod alert;
@@ -68,6 +68,7 @@ mod scrub;
 mod sealing;
 mod service;
 mod settings;
+mod shape;
 mod snapshot;
 mod store;
 mod synchronous;
@@ -155,7 +156,7 @@ pub use records::{
     ArrayIdentity, Chap, Compression, DAY_MINUTES, DirectoryId, Endpoint, Error, Grant, GroupId, HostGroupId,
     HostId, Identity, Kind, Labels, LabelsChange, LimitWindow, Limits, LimitsChange, OnLinkLoss, Policy,
     PolicyChange, PortalEntry, PortalProtocol, Portals, ReplicationId, ReplicationMode, ReplicationRole,
-    Result, Role, Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId, Weekday, Window,
+    Result, Role, Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId, Weekday, Window, present,
 };
 pub use recover::{has_sealed_secrets, kept_threads, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};
@@ -168,7 +169,7 @@ pub use replication::{
     PauseReplication, PromoteReplication, ReplicatedVolume, Replication, ReplicationChange,
     ResumeReplication, ShowReplication, SyncReplication,
 };
-pub use request::Request;
+pub use request::{Request, Routed, Visitor};
 pub use restore::RestoreVolume;
 pub use reverse::ReverseReplication;
 pub use schedule::{
@@ -192,6 +193,7 @@ pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
 pub use service::usage_meter::Usage;
 pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings, ShowStatus};
+pub use shape::{Form, Listing, Objects, Outcome, Shape};
 pub use shelf::pool::{
     DriveState, DriveStatus, KEY_BYTES, KeySource, ObjectPool, ObjectStore, PoolStatus, WrappedKey,
 };
@@ -205,7 +207,7 @@ pub use text::is_visible;
 pub use time::ConfirmTime;
 pub use upgrade::{CommitUpgrade, Format, FormatPart, ShowUpgrade, Upgrade};
 pub use usage::{ShowGroupSpace, ShowVolumeSpace};
-pub use verb::{Effect, Verb};
+pub use verb::{BodyForm, Effect, Method, PathParameter, Route, Verb};
 pub use view::{
     ArrayStatus, Attachment, BinnedDisk, BriefStatus, Connection, Difference, DifferentExtent, Drive, Group,
     Health, Host, HostGroup, Job, JobKind, JobState, KeySourceKind, MeasuredReduction, MemoryLimit,
@@ -216,42 +218,54 @@ pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,
 };
 
-/// Every verb, by noun.
-pub const VERBS: &[&[Verb]] = &[
-    settings::VERBS,
-    upgrade::VERBS,
-    time::VERBS,
-    import::VERBS,
-    controller::VERBS,
-    portal::VERBS,
-    api_address::VERBS,
-    store::VERBS,
-    drive::VERBS,
-    scrub::VERBS,
-    key::VERBS,
-    job::VERBS,
-    usage::VERBS,
-    volume::VERBS,
-    recycle_bin::VERBS,
-    snapshot::VERBS,
-    restore::VERBS,
-    schedule::VERBS,
-    group::VERBS,
-    host::VERBS,
-    connection::VERBS,
-    login::VERBS,
-    fibre_channel_session::VERBS,
-    bundle::VERBS,
-    alert::VERBS,
-    notification::VERBS,
-    directory::VERBS,
-    remote::VERBS,
-    replication::VERBS,
-    points::VERBS,
-    reverse::VERBS,
-    test_failover::VERBS,
-    certificate::VERBS,
-    access::VERBS,
-    performance::VERBS,
-    event::VERBS,
-];
+/// Declares the modules of verbs.
+macro_rules! nouns {
+    ($($noun:ident),* $(,)?) => {
+        /// Every verb, by noun.
+        pub const VERBS: &[&[Verb]] = &[$($noun::VERBS),*];
+
+        /// Visits every verb that the API offers by its declaration.
+        pub fn routes(visitor: &mut impl Visitor) {
+            $($noun::routes(visitor);)*
+        }
+    };
+}
+
+nouns! {
+    settings,
+    upgrade,
+    time,
+    import,
+    controller,
+    portal,
+    api_address,
+    store,
+    drive,
+    scrub,
+    key,
+    job,
+    usage,
+    volume,
+    recycle_bin,
+    snapshot,
+    restore,
+    schedule,
+    group,
+    host,
+    connection,
+    login,
+    fibre_channel_session,
+    bundle,
+    alert,
+    notification,
+    directory,
+    remote,
+    replication,
+    points,
+    reverse,
+    test_failover,
+    certificate,
+    access,
+    performance,
+    event,
+}

@@ -1,15 +1,17 @@
 //! Reduction policies and QoS limits as the engine and the SCSI target take them.
 
 use records::{Compression, Config, Limits, Policy, VolumeEntry};
+use serde::Serialize;
+use utoipa::ToSchema;
 
-/// A policy with nothing left open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Effective data reduction settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PolicyInForce {
-    /// Blocks that the array has already are not stored again.
+    /// Deduplication.
     pub dedup: bool,
-    /// How blocks are compressed.
+    /// Compression level.
     pub compression: Compression,
-    /// Blocks with the same fingerprint are compared byte by byte before one stands for both.
+    /// Byte-by-byte verification of duplicates with equal fingerprints.
     pub verify: bool,
 }
 

@@ -7,12 +7,16 @@
 use crate::array::Array;
 use crate::audit::{Entry, Pending};
 use crate::caller::Caller;
+use crate::shape::Outcome;
 use crate::transaction::Transaction;
-use crate::verb::{Effect, Object, Verb};
+use crate::verb::{Effect, Object, Route, Verb};
 use crate::{Error, Result};
 use records::{Config, Role};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::{IntoParams, ToSchema};
 
 /// A request of an operator: the verb is its type.
 pub trait Request: Clone + fmt::Debug + Serialize + Send + Sync + 'static {
@@ -36,12 +40,55 @@ pub trait Request: Clone + fmt::Debug + Serialize + Send + Sync + 'static {
     fn run(self, tx: &mut Transaction<'_>) -> impl Future<Output = Result<Self::Answer>> + Send;
 }
 
+/// A verb that the API offers.
+pub trait Routed: Request<Answer: Outcome> + Sized {
+    /// Where.
+    const ROUTE: Route;
+    /// The variable parts of the path.
+    type Path: DeserializeOwned + Send;
+    /// The query, without that of a list.
+    type Query: DeserializeOwned + IntoParams + Send;
+    /// The body.
+    type Body: DeserializeOwned + ToSchema + Send;
+
+    /// The body of a request that has none; `None` if it must have one.
+    fn default_body() -> Option<Self::Body>;
+
+    /// The request of its parts.
+    fn assemble(path: Self::Path, query: Self::Query, body: Self::Body) -> Self;
+}
+
+/// What is done with each verb that the API offers.
+pub trait Visitor {
+    /// Does it with this one.
+    fn visit<R: Routed>(&mut self);
+}
+
+/// No query, and no body.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub struct Nothing {}
+
+impl IntoParams for Nothing {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        Vec::new()
+    }
+}
+
 /// Declares the verbs of a noun: `Name -> Answer, Effect "verb" "noun", Role, about field => |transaction, request| result;`
 /// with `of |request, config| object` where no field says what a request is about. Verbs in brackets are declared by
 /// hand.
+///
+/// With `at METHOD "/path"` the API offers it, in the group of operations that `#![tag = "…"]` names; `201`, `in "tag"` and
+/// `says "response"` are what differs from the usual. `Name { part, other: u16; query options: Type; body change: Type }`
+/// declares the request as well: the variable parts of the path, which are texts unless they have a type, a query, and a
+/// body. A request that is declared elsewhere is the query (GET) or the body as a whole. The doc comment is the summary and
+/// the description of the operation.
 macro_rules! verbs {
-    ($([$($own:ident),+])? $($name:ident -> $answer:ty, $effect:ident $verb:literal $noun:literal, $role:ident
+    ($(#![tag = $tag:literal])? $([$($own:ident),+])?
+    $($(#[doc = $doc:literal])* $name:ident $({ $($fields:tt)* })? -> $answer:ty,
+        $effect:ident $verb:literal $noun:literal, $role:ident
         $(, about $field:ident)? $(, of |$request:pat_param, $config:pat_param| $object:expr)?
+        $(, at $method:ident $path:literal $($status:literal)? $(in $section:literal)? $(says $response:literal)?)?
         => |$tx:ident, $it:pat_param| $run:expr;)*) => {
         /// The verbs of this noun.
         pub(crate) const VERBS: &[$crate::verb::Verb] = &[
@@ -49,22 +96,279 @@ macro_rules! verbs {
             $($(<$own as $crate::request::Request>::VERB,)+)?
         ];
 
-        $(impl $crate::request::Request for $name {
-            const VERB: $crate::verb::Verb = $crate::request::declare!($name, $effect $verb $noun, $role);
-            type Answer = $answer;
+        $(
+            /// The group of operations of this noun.
+            const TAG: &str = $tag;
+        )?
 
-            fn object(&self, config: &records::Config, _: &$crate::caller::Caller) -> $crate::verb::Object {
-                $crate::request::object!(self, config $(, about $field)? $(, of |$request, $config| $object)?)
-            }
+        /// Visits the verbs of this noun that the API offers.
+        pub(crate) fn routes(visitor: &mut impl $crate::request::Visitor) {
+            let _ = &visitor;
+            $($($crate::request::visit!(visitor $name $method);)?)*
+        }
 
-            async fn run(self, $tx: &mut $crate::transaction::Transaction<'_>) -> $crate::Result<$answer> {
-                let $it = self;
-                $run
+        $(
+            $crate::request::declare_request!([$($doc)*] $name [$({ $($fields)* })?]);
+
+            $crate::request::route!(
+                [$($doc)*] $name [$({ $($fields)* })?]
+                [$($method $path $($status)? $(in $section)? $(says $response)?)?]
+            );
+
+            impl $crate::request::Request for $name {
+                const VERB: $crate::verb::Verb = $crate::request::declare!($name, $effect $verb $noun, $role);
+                type Answer = $answer;
+
+                fn object(&self, config: &records::Config, _: &$crate::caller::Caller) -> $crate::verb::Object {
+                    $crate::request::object!(self, config $(, about $field)? $(, of |$request, $config| $object)?)
+                }
+
+                async fn run(self, $tx: &mut $crate::transaction::Transaction<'_>) -> $crate::Result<$answer> {
+                    let $it = self;
+                    $run
+                }
             }
-        })*
+        )*
     };
 }
 pub(crate) use verbs;
+
+/// Visits one verb.
+macro_rules! visit {
+    ($visitor:ident $name:ident $method:ident) => {
+        $visitor.visit::<$name>()
+    };
+}
+pub(crate) use visit;
+
+/// The type of a variable part of a path.
+macro_rules! part {
+    () => {
+        String
+    };
+    ($kind:ty) => {
+        $kind
+    };
+}
+pub(crate) use part;
+
+/// The type of the variable parts of a path.
+macro_rules! path_type {
+    (@ []) => {
+        String
+    };
+    (@ [$kind:ty]) => {
+        $kind
+    };
+    ($one:tt) => {
+        $crate::request::path_type!(@ $one)
+    };
+    ($($part:tt)*) => {
+        ($($crate::request::path_type!(@ $part)),*)
+    };
+}
+pub(crate) use path_type;
+
+/// The type of a request that a row declares.
+macro_rules! declare_request {
+    ($docs:tt $name:ident []) => {};
+    ([$($doc:literal)*] $name:ident [{}]) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+        pub struct $name;
+    };
+    ([$($doc:literal)*] $name:ident [{
+        $($(#[doc = $about:literal])* $part:ident $(: $kind:ty)?),*
+        $(; query $query:ident: $asked:ty)? $(; body $body:ident: $sent:ty)? $(; optional $maybe:ident: $given:ty)?
+    }]) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+        pub struct $name {
+            $(
+                /// Of the path.
+                pub $part: $crate::request::part!($($kind)?),
+            )*
+            $(
+                /// The query.
+                #[serde(flatten)]
+                pub $query: $asked,
+            )?
+            $(
+                /// The body.
+                pub $body: $sent,
+            )?
+            $(
+                /// The body.
+                pub $maybe: $given,
+            )?
+        }
+    };
+}
+pub(crate) use declare_request;
+
+/// Where the API offers a verb.
+macro_rules! route {
+    ($docs:tt $name:ident $fields:tt []) => {};
+    ([$($doc:literal)*] $name:ident $fields:tt
+    [$method:ident $path:literal $($status:literal)? $(in $section:literal)? $(says $response:literal)?]) => {
+        impl $crate::request::Routed for $name {
+            const ROUTE: $crate::verb::Route = $crate::verb::Route {
+                method: $crate::verb::Method::$method,
+                path: $path,
+                parameters: $crate::request::parameters!($fields),
+                body: $crate::request::body_form!($method $fields),
+                status: $crate::request::maybe!($($status)?),
+                tag: $crate::request::tag!($($section)?),
+                docs: &[$($doc),*],
+                response: $crate::request::maybe!($($response)?),
+            };
+            $crate::request::parts!($method $fields);
+        }
+    };
+}
+pub(crate) use route;
+
+macro_rules! tag {
+    () => {
+        TAG
+    };
+    ($tag:literal) => {
+        $tag
+    };
+}
+pub(crate) use tag;
+
+macro_rules! maybe {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
+}
+pub(crate) use maybe;
+
+/// The variable parts of the path of a request.
+macro_rules! parameters {
+    ([{ $($(#[doc = $about:literal])* $part:ident $(: $kind:ty)?),+ $(; $($rest:tt)*)? }]) => {
+        &[$($crate::verb::PathParameter {
+            name: stringify!($part),
+            schema: <$crate::request::part!($($kind)?) as utoipa::PartialSchema>::schema,
+            docs: &[$($about),*],
+        }),+]
+    };
+    ($other:tt) => {
+        &[]
+    };
+}
+pub(crate) use parameters;
+
+/// What the body of a request is.
+macro_rules! body_form {
+    (GET $any:tt) => {
+        $crate::verb::BodyForm::None
+    };
+    ($method:ident []) => {
+        $crate::verb::BodyForm::Required
+    };
+    ($method:ident [{ $($part:tt)* }]) => {
+        $crate::request::body_form!(@ $($part)*)
+    };
+    (@ body $($rest:tt)*) => {
+        $crate::verb::BodyForm::Required
+    };
+    (@ optional $($rest:tt)*) => {
+        $crate::verb::BodyForm::Optional
+    };
+    (@ $any:tt $($rest:tt)*) => {
+        $crate::request::body_form!(@ $($rest)*)
+    };
+    (@) => {
+        $crate::verb::BodyForm::None
+    };
+}
+pub(crate) use body_form;
+
+/// The parts of a request, and how it is made of them.
+macro_rules! parts {
+    (GET []) => {
+        type Path = ();
+        type Query = Self;
+        type Body = $crate::request::Nothing;
+
+        fn default_body() -> Option<Self::Body> {
+            Some(Self::Body::default())
+        }
+
+        fn assemble((): (), query: Self, _: $crate::request::Nothing) -> Self {
+            query
+        }
+    };
+    ($method:ident []) => {
+        type Path = ();
+        type Query = $crate::request::Nothing;
+        type Body = Self;
+
+        fn default_body() -> Option<Self> {
+            None
+        }
+
+        fn assemble((): (), _: $crate::request::Nothing, body: Self) -> Self {
+            body
+        }
+    };
+    ($method:ident [{}]) => {
+        type Path = ();
+        type Query = $crate::request::Nothing;
+        type Body = $crate::request::Nothing;
+
+        fn default_body() -> Option<Self::Body> {
+            Some(Self::Body::default())
+        }
+
+        fn assemble((): (), _: $crate::request::Nothing, _: $crate::request::Nothing) -> Self {
+            Self
+        }
+    };
+    ($method:ident [{
+        $($(#[doc = $about:literal])* $part:ident $(: $kind:ty)?),*
+        $(; query $query:ident: $asked:ty)? $(; body $body:ident: $sent:ty)? $(; optional $maybe:ident: $given:ty)?
+    }]) => {
+        type Path = $crate::request::path_type!($([$($kind)?])*);
+        type Query = $crate::request::one_of!($($asked)?);
+        type Body = $crate::request::one_of!($($sent)? $($given)?);
+
+        fn default_body() -> Option<Self::Body> {
+            $crate::request::default_body!($(required $sent)?)
+        }
+
+        #[allow(unused_parens, unused_variables, reason = "a path has one part, or several; a request any of the others")]
+        fn assemble(($($part),*): Self::Path, asked: Self::Query, sent: Self::Body) -> Self {
+            Self { $($part,)* $($query: asked,)? $($body: sent,)? $($maybe: sent,)? }
+        }
+    };
+}
+pub(crate) use parts;
+
+macro_rules! default_body {
+    () => {
+        Some(Self::Body::default())
+    };
+    (required $kind:ty) => {
+        None
+    };
+}
+pub(crate) use default_body;
+
+macro_rules! one_of {
+    () => {
+        $crate::request::Nothing
+    };
+    ($kind:ty) => {
+        $kind
+    };
+}
+pub(crate) use one_of;
 
 /// The object of a request.
 macro_rules! object {

@@ -1,6 +1,7 @@
-//! Declarations of verbs: name, effect and role, and what a request of the verb is about.
+//! Declarations of verbs: name, effect, role and route, and what a request of the verb is about.
 
 use records::Role;
+use utoipa::openapi::{RefOr, Schema};
 
 /// What a verb does to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,66 @@ pub struct Verb {
     pub effect: Effect,
     /// The lowest role that may use it.
     pub role: Role,
+}
+
+/// The method of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method(pub &'static str);
+
+impl Method {
+    /// Reads.
+    pub const GET: Self = Self("GET");
+    /// Creates, or carries something out.
+    pub const POST: Self = Self("POST");
+    /// Replaces.
+    pub const PUT: Self = Self("PUT");
+    /// Changes what is given.
+    pub const PATCH: Self = Self("PATCH");
+    /// Deletes.
+    pub const DELETE: Self = Self("DELETE");
+}
+
+/// Where the API offers a verb, and how it describes the operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The path below the version, with variable parts in braces.
+    pub path: &'static str,
+    /// The variable parts of the path, in order.
+    pub parameters: &'static [PathParameter],
+    /// The body of the request.
+    pub body: BodyForm,
+    /// Status of success; by default that of the answer's form.
+    pub status: Option<u16>,
+    /// The group of operations.
+    pub tag: &'static str,
+    /// Lines of text: a summary and, after an empty line, a description.
+    pub docs: &'static [&'static str],
+    /// Description of the response; by default the noun.
+    pub response: Option<&'static str>,
+}
+
+/// A variable part of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct PathParameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Its schema.
+    pub schema: fn() -> RefOr<Schema>,
+    /// Lines of text.
+    pub docs: &'static [&'static str],
+}
+
+/// The body of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyForm {
+    /// It has none.
+    None,
+    /// It may be left out.
+    Optional,
+    /// It has one.
+    Required,
 }
 
 /// What a request is about, and the fields of the request that say so.

@@ -1,6 +1,7 @@
 //! Results of requests, and names in them: plain values.
 
 use crate::policy::PolicyInForce;
+use crate::shape::{shapes, time};
 use block::DiskId;
 use engine::Ratios;
 use history::{Sample, Severity};
@@ -12,6 +13,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use utoipa::ToSchema;
+
+shapes! {
+    Group: "Groups" "Volume groups." by "name", labels;
+}
 
 /// A volume as an operator sees it. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,34 +183,44 @@ pub struct BinnedDisk {
     pub until: u64,
 }
 
-/// A volume group as an operator sees it. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A volume group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Group {
-    /// Its identity.
-    pub id: GroupId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Permanent identifier: 16 hex digits.
+    #[schema(value_type = String)]
+    pub id: GroupId,
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// Mapped bytes beyond which operators and hosts are warned.
+    /// Mapped bytes above which operators and hosts are warned; `null`: no quota.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes take no new space.
+    /// Mapped bytes above which writes that need new space fail, checked once a second; `null`: no quota.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub hard_quota: Option<u64>,
-    /// Names of its volumes.
+    /// Volumes.
     pub volumes: Vec<String>,
-    /// Sum of the volumes' sizes.
+    /// Provisioned bytes: sum of the volume sizes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub provisioned: u64,
-    /// Mapped by hosts.
+    /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub mapped: u64,
-    /// It is beyond its soft quota.
+    /// Whether the soft quota is exceeded.
     pub soft_quota_crossed: bool,
-    /// It reached its hard quota: its volumes take no new space.
+    /// Whether the hard quota is reached, so that writes that need new space fail.
     pub hard_quota_reached: bool,
-    /// How the data of its volumes are reduced.
+    /// Data reduction settings of its volumes, unless a volume overrides them.
+    #[serde(serialize_with = "Policy::whole")]
     pub policy: Policy,
-    /// What its volumes may do together in a second.
+    /// QoS limits shared by its volumes.
+    #[serde(serialize_with = "Limits::whole")]
     pub limits: Limits,
-    /// Its labels.
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
 }
 

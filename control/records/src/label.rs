@@ -2,7 +2,7 @@
 //! their own systems.
 
 use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// Maximum number of labels of one object.
@@ -18,7 +18,7 @@ pub const MAX_LABEL_VALUE_BYTES: usize = 255;
 pub struct Labels(BTreeMap<String, String>);
 
 /// Changes of labels: a value for each key, `None` to remove it. Other keys stay.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LabelsChange(pub BTreeMap<String, Option<String>>);
 
@@ -74,8 +74,33 @@ impl From<Labels> for BTreeMap<String, String> {
     }
 }
 
+impl From<Labels> for LabelsChange {
+    fn from(labels: Labels) -> Self {
+        Self::setting(labels.0)
+    }
+}
+
 impl LabelsChange {
-    /// A change that sets all these labels.
+    /// True when it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reads labels that are all to be set.
+    ///
+    /// # Errors
+    /// When the values are not all texts.
+    pub fn set<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        BTreeMap::deserialize(deserializer).map(Self::setting)
+    }
+
+    /// Removes the labels that this change sets.
+    #[must_use]
+    pub fn gone(&self) -> Self {
+        Self(self.0.keys().map(|key| (key.clone(), None)).collect())
+    }
+
+    /// Sets all of these.
     pub fn setting(labels: BTreeMap<String, String>) -> Self {
         Self(labels.into_iter().map(|(key, value)| (key, Some(value))).collect())
     }

@@ -38,7 +38,7 @@ pub use error::{Error, Kind, Result};
 pub use host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
 pub use id::Identity;
 pub use label::{Labels, LabelsChange, MAX_LABEL_KEY_CHARS, MAX_LABEL_VALUE_BYTES, MAX_LABELS};
-pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange};
+pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, present};
 pub use portal::{Endpoint, PortalEntry, PortalProtocol, Portals};
 pub use record::{ARRAY, AUDIT_MARK, CLOCK, Declaration, KeyValue, Record, Versions};
 pub use redact::{HIDDEN, Redactor};

@@ -1,76 +1,155 @@
 //! Configuration of data reduction policies and QoS limits, for volumes and volume groups.
 
 use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
 
-/// Compression setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Compression level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// No compression.
+    /// Off.
     Off,
-    /// Low processor time.
+    /// Fast compression.
     Fast,
-    /// Best ratio, at more processor time.
+    /// Highest ratio, at the cost of processor time.
     High,
-    /// `Fast`, suspended while data are incompressible.
+    /// Fast compression, suspended for data that does not compress.
     Adaptive,
 }
 
-/// Data reduction of a volume, or of the volumes of a group, for new data. Fields that are `None` are inherited: by a
-/// volume from its group, by a group from the array.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Data reduction settings for new writes. `null`: inherited, by a volume from its group, by a group from the array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
-    /// Whether blocks are deduplicated.
+    /// Deduplication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup: Option<bool>,
-    /// Compression of blocks.
+    /// Compression level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<Compression>,
-    /// Whether blocks with the same fingerprint are compared byte by byte before deduplication.
+    /// Byte-by-byte verification of duplicates with equal fingerprints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
 }
 
-/// A change of a policy. `None` keeps a field, `Some(None)` makes it inherited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to data reduction settings. Omitted fields keep their values; `null`: inherited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// Whether blocks are deduplicated.
+    /// Deduplication.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<bool>)]
     pub dedup: Option<Option<bool>>,
-    /// Compression of blocks.
+    /// Compression level.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Compression>)]
     pub compression: Option<Option<Compression>>,
-    /// Whether blocks with the same fingerprint are compared.
+    /// Byte-by-byte verification of duplicates with equal fingerprints.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<bool>)]
     pub verify: Option<Option<bool>>,
 }
 
-/// QoS limits of a volume, or shared by the volumes of a group, per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// QoS limits; `null`: unlimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
-    /// Reads, writes and offloads.
+    /// Reads, writes and offloaded commands per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<u64>,
-    /// Burst after a pause; by default a tenth of the rate per second.
+    /// Burst in commands; `null`: a tenth of a second's worth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops_burst: Option<u64>,
-    /// Bytes transferred.
+    /// Bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
     pub bandwidth: Option<u64>,
-    /// Burst after a pause; by default a tenth of the rate per second.
+    /// Burst in bytes; `null`: a tenth of a second's worth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub bandwidth_burst: Option<u64>,
 }
 
-/// A change of limits. `None` keeps a field, `Some(None)` removes the limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to QoS limits. Omitted fields keep their values; `null`: unlimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct LimitsChange {
-    /// Reads, writes and offloads per second.
+    /// Reads, writes and offloaded commands per second.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1)]
     pub iops: Option<Option<u64>>,
-    /// Burst of the IOPS limit.
+    /// Burst in commands.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1)]
     pub iops_burst: Option<Option<u64>>,
     /// Bytes per second.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1)]
     pub bandwidth: Option<Option<u64>>,
-    /// Burst of the bandwidth limit.
+    /// Burst in bytes.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1)]
     pub bandwidth_burst: Option<Option<u64>>,
+}
+
+/// Reads a field of a change that may be left out, null, or a value.
+///
+/// # Errors
+/// When the value is none of its type.
+pub fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl From<Policy> for PolicyChange {
+    /// Sets what is not inherited.
+    fn from(Policy { dedup, compression, verify }: Policy) -> Self {
+        Self { dedup: dedup.map(Some), compression: compression.map(Some), verify: verify.map(Some) }
+    }
+}
+
+impl PolicyChange {
+    /// True when it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// With everything inherited that it does not set.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        let Self { dedup, compression, verify } = self;
+        Self {
+            dedup: dedup.or(Some(None)),
+            compression: compression.or(Some(None)),
+            verify: verify.or(Some(None)),
+        }
+    }
+}
+
+impl From<Limits> for LimitsChange {
+    /// Sets what is limited.
+    fn from(Limits { iops, iops_burst, bandwidth, bandwidth_burst }: Limits) -> Self {
+        let [iops, iops_burst, bandwidth, bandwidth_burst] =
+            [iops, iops_burst, bandwidth, bandwidth_burst].map(|it| it.map(Some));
+        Self { iops, iops_burst, bandwidth, bandwidth_burst }
+    }
+}
+
+impl LimitsChange {
+    /// True when it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// With no limit where it sets none.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        let Self { iops, iops_burst, bandwidth, bandwidth_burst } = self;
+        let [iops, iops_burst, bandwidth, bandwidth_burst] =
+            [iops, iops_burst, bandwidth, bandwidth_burst].map(|it| it.or(Some(None)));
+        Self { iops, iops_burst, bandwidth, bandwidth_burst }
+    }
 }
 
 impl Policy {
@@ -79,7 +158,20 @@ impl Policy {
         *self == Self::default()
     }
 
-    /// The policy after a change.
+    /// With `null` for what is inherited, as operators see it.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn whole<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let Self { dedup, compression, verify } = self;
+        let mut fields = serializer.serialize_struct("Policy", 3)?;
+        fields.serialize_field("dedup", dedup)?;
+        fields.serialize_field("compression", compression)?;
+        fields.serialize_field("verify", verify)?;
+        fields.end()
+    }
+
+    /// The result of a change.
     #[must_use]
     pub fn with(self, change: PolicyChange) -> Self {
         let PolicyChange { dedup, compression, verify } = change;
@@ -107,7 +199,21 @@ impl Limits {
         *self == Self::default()
     }
 
-    /// The limits after a change.
+    /// With `null` for what is unlimited, as operators see it.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn whole<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let Self { iops, iops_burst, bandwidth, bandwidth_burst } = self;
+        let mut fields = serializer.serialize_struct("Limits", 4)?;
+        fields.serialize_field("iops", iops)?;
+        fields.serialize_field("iops_burst", iops_burst)?;
+        fields.serialize_field("bandwidth", bandwidth)?;
+        fields.serialize_field("bandwidth_burst", bandwidth_burst)?;
+        fields.end()
+    }
+
+    /// The result of a change.
     ///
     /// # Errors
     /// If a limit is zero, or if a burst has no limit.

@@ -312,8 +312,9 @@ async fn evacuate_drive(
     operator: Operator,
     State(context): State<Context>,
     Named(which): Named<String>,
-    Optional(Evacuation { accept_reduced_protection }): Optional<Evacuation>,
+    Optional(given): Optional<Evacuation>,
 ) -> Created<Job> {
+    let Evacuation { accept_reduced_protection } = given.unwrap_or_default();
     let empty = array::EvacuateDrive { which, accept_reduced_protection };
     let begun = perform(operator, &context, empty).await?;
     Ok((StatusCode::ACCEPTED, Json(begun.into())))

@@ -3,11 +3,10 @@
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;
-pub(crate) use array::utc;
 use array::{Effect, Ensured, Identity, Request, Verb};
+pub(crate) use array::{present, utc};
 use axum::Json;
 use axum::http::StatusCode;
-use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use utoipa::openapi::Paths;
 use utoipa::openapi::extensions::ExtensionsBuilder;
@@ -104,13 +103,6 @@ pub(crate) fn digits(id: impl Identity) -> String {
 /// The answer to a request without a body: 204.
 pub(crate) fn no_content((): ()) -> NoContent {
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// A field that may be left out, null, or a value.
-pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]

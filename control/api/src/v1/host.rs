@@ -8,7 +8,7 @@ use super::label::{selector, setting};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{HostList, LabelledList, PartialList, list};
+use crate::list::{Labelled, List, PartialList, list};
 use crate::problem::{Problem, Problems};
 use array::Secret;
 use axum::Json;
@@ -114,6 +114,14 @@ pub struct Hosts {
     pub items: Vec<Host>,
     /// Total count, regardless of `limit` and `offset`.
     pub total: usize,
+}
+
+/// Which hosts a list has.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct HostFilter {
+    /// Only the host that has this iSCSI initiator name.
+    initiator: Option<String>,
 }
 
 /// A new host.
@@ -258,7 +266,7 @@ pub struct HostGroupChange {
 }
 
 /// List hosts
-#[utoipa::path(get, path = "/api/v1/hosts", tag = "hosts", params(HostList), responses(
+#[utoipa::path(get, path = "/api/v1/hosts", tag = "hosts", params(List, Labelled, HostFilter), responses(
     (status = 200, description = "The hosts", content(
         (Hosts = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -266,10 +274,12 @@ pub struct HostGroupChange {
 async fn list_hosts(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<HostList>,
+    Asked(part): Asked<List>,
+    Asked(Labelled { label }): Asked<Labelled>,
+    Asked(HostFilter { initiator }): Asked<HostFilter>,
 ) -> Result<Response, Problem> {
-    let wanted = selector(part.label.as_deref())?;
-    let hosts = array::ListHosts { initiator: part.initiator.clone() };
+    let wanted = selector(label.as_deref())?;
+    let hosts = array::ListHosts { initiator };
     let mut hosts = perform(operator, &context, hosts).await?;
     hosts.retain(|host| wanted.selects(&host.labels));
     list(hosts.into_iter().map(Host::from).collect(), part)
@@ -398,7 +408,7 @@ async fn list_refused_logins(operator: Operator, State(context): State<Context>)
 }
 
 /// List host groups
-#[utoipa::path(get, path = "/api/v1/host-groups", tag = "hosts", params(LabelledList), responses(
+#[utoipa::path(get, path = "/api/v1/host-groups", tag = "hosts", params(List, Labelled), responses(
     (status = 200, description = "The host groups", content(
         (HostGroups = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -406,9 +416,10 @@ async fn list_refused_logins(operator: Operator, State(context): State<Context>)
 async fn list_host_groups(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<LabelledList>,
+    Asked(part): Asked<List>,
+    Asked(Labelled { label }): Asked<Labelled>,
 ) -> Result<Response, Problem> {
-    let wanted = selector(part.label.as_deref())?;
+    let wanted = selector(label.as_deref())?;
     let mut groups = perform(operator, &context, array::ListHostGroups).await?;
     groups.retain(|group| wanted.selects(&group.labels));
     list(groups.into_iter().map(HostGroup::from).collect(), part)

@@ -7,7 +7,7 @@ use super::volume::Deletion;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{LabelledList, PartialList, paged};
+use crate::list::{Labelled, List, PartialList, paged};
 use crate::problem::{Problem, Problems};
 use array::SubjectName;
 use axum::Json;
@@ -184,7 +184,7 @@ pub struct DifferentExtent {
 }
 
 /// List snapshots
-#[utoipa::path(get, path = "/api/v1/snapshots", tag = "snapshots", params(LabelledList), responses(
+#[utoipa::path(get, path = "/api/v1/snapshots", tag = "snapshots", params(List, Labelled), responses(
     (status = 200, description = "The snapshots", content(
         (Snapshots = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -192,10 +192,11 @@ pub struct DifferentExtent {
 async fn list_snapshots(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<LabelledList>,
+    Asked(part): Asked<List>,
+    Asked(Labelled { label }): Asked<Labelled>,
 ) -> Result<Response, Problem> {
-    let wanted = selector(part.label.as_deref())?;
-    paged::<_, Snapshot>(operator, &context, array::ListSnapshots, (wanted, part.into())).await
+    let wanted = selector(label.as_deref())?;
+    paged::<_, Snapshot>(operator, &context, array::ListSnapshots, (wanted, part)).await
 }
 
 /// Take a snapshot of a volume, or of all volumes of a group at the same instant

@@ -45,8 +45,9 @@ async fn start_test_failover(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-    Optional(NewTestFailover { hosts, host_groups, point }): Optional<NewTestFailover>,
+    Optional(given): Optional<NewTestFailover>,
 ) -> Answer<Replication> {
+    let NewTestFailover { hosts, host_groups, point } = given.unwrap_or_default();
     let hosts = hosts.into_iter().map(PeerName::Host);
     let peers = hosts.chain(host_groups.into_iter().map(PeerName::HostGroup)).collect();
     let done = perform(operator, &context, array::StartTestFailover { name, peers, point }).await?;

@@ -6,12 +6,12 @@ use super::handler::{
 };
 use super::label::{selector, setting};
 use super::performance::Recent;
-use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{LabelledList, PartialList, paged};
+use crate::list::{Labelled, List, PartialList, paged};
 use crate::problem::{Problem, Problems};
+use array::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -66,10 +66,12 @@ pub struct Volume {
     /// Whether writes are refused.
     read_only: bool,
     /// Data reduction settings of this volume.
+    #[serde(serialize_with = "Policy::whole")]
     policy: Policy,
     /// Effective data reduction settings for new writes.
     policy_in_force: PolicyInForce,
     /// QoS limits of this volume, in addition to those of its group.
+    #[serde(serialize_with = "Limits::whole")]
     limits: Limits,
     /// Whether SCSI-2 RESERVE and RELEASE are supported.
     scsi2_reservations: bool,
@@ -179,7 +181,7 @@ pub struct Deletion {
 }
 
 /// List volumes
-#[utoipa::path(get, path = "/api/v1/volumes", tag = "volumes", params(LabelledList), responses(
+#[utoipa::path(get, path = "/api/v1/volumes", tag = "volumes", params(List, Labelled), responses(
     (status = 200, description = "The volumes", content(
         (Volumes = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -187,10 +189,11 @@ pub struct Deletion {
 async fn list_volumes(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<LabelledList>,
+    Asked(part): Asked<List>,
+    Asked(Labelled { label }): Asked<Labelled>,
 ) -> Result<Response, Problem> {
-    let wanted = selector(part.label.as_deref())?;
-    paged::<_, Volume>(operator, &context, array::ListVolumes, (wanted, part.into())).await
+    let wanted = selector(label.as_deref())?;
+    paged::<_, Volume>(operator, &context, array::ListVolumes, (wanted, part)).await
 }
 
 /// Create a volume, or clone a volume or snapshot
@@ -260,8 +263,8 @@ async fn change_volume(
         bytes: change.size,
         shrink: change.shrink,
         group: change.group,
-        policy: change.policy.into(),
-        limits: change.limits.into(),
+        policy: change.policy,
+        limits: change.limits,
         scsi2_reservations: change.scsi2_reservations,
         mixed_transports: change.mixed_transports,
         read_only: change.read_only,
@@ -339,9 +342,9 @@ impl From<array::Volume> for Volume {
             source: volume.source,
             source_id: volume.source_id.map(digits),
             read_only: volume.read_only,
-            policy: volume.policy.into(),
-            policy_in_force: volume.in_force.into(),
-            limits: volume.limits.into(),
+            policy: volume.policy,
+            policy_in_force: volume.in_force,
+            limits: volume.limits,
             scsi2_reservations: volume.scsi2_reservations,
             mixed_transports: volume.mixed_transports,
             labels: volume.labels.into(),

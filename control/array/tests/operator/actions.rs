@@ -3,10 +3,10 @@
 use crate::rig::{Rig, Step, Up, ok, refused, steps};
 use array::{
     Caller, ChangeVolume, Chap, CloneVolume, Connection, CreateConnection, CreateGroup, CreateHost,
-    CreateSnapshots, CreateVolume, DeleteConnection, DeleteHost, DeleteSnapshot, DeleteVolume, Error,
-    GroupChange, Host, Kind, LabelsChange, ListConnections, ListHosts, ListRecycleBin, ListSnapshots,
-    ListVolumes, PeerName, PolicyChange, RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowVolume,
-    Snapshot, SubjectName, Volume, VolumeChange,
+    CreateSnapshots, CreateVolume, DeleteConnection, DeleteHost, DeleteSnapshot, DeleteVolume, Error, Host,
+    Kind, LabelsChange, ListConnections, ListHosts, ListRecycleBin, ListSnapshots, ListVolumes, PeerName,
+    PolicyChange, RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowVolume, Snapshot, SubjectName, Volume,
+    VolumeChange,
 };
 use block::Disk;
 use std::collections::BTreeSet;
@@ -249,8 +249,7 @@ async fn creating_cloning_and_eradicating_a_volume_is_one_journal_commit_each() 
     rig.up().await.down().await;
     let up = rig.up_with_fuse(5, false).await.unwrap();
     let policy = PolicyChange { dedup: Some(Some(false)), ..PolicyChange::default() };
-    let change = GroupChange { policy, ..GroupChange::default() };
-    ok(&up, CreateGroup { name: "raw".into(), change }).await;
+    ok(&up, CreateGroup { name: "raw".into(), policy, ..CreateGroup::default() }).await;
     ok(&up, create("a")).await;
     ok(&up, CloneVolume { source: "a".into(), name: "b".into(), ..CloneVolume::default() }).await;
     let raw = CloneVolume {

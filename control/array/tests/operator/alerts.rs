@@ -17,7 +17,7 @@ async fn alerts(up: &Up, closed: bool) -> Vec<Alert> {
 
 /// A group whose volume has used more than its soft quota.
 async fn beyond_its_quota(up: &Up) {
-    ok(up, CreateGroup { name: "sql".into(), change: quota(1 << 20) }).await;
+    ok(up, CreateGroup { name: "sql".into(), soft_quota: Some(1 << 20), ..CreateGroup::default() }).await;
     let (name, group) = ("db1".into(), Some("sql".into()));
     ok(up, CreateVolume { name, bytes: 1 << 30, block_bytes: 512, group, ..CreateVolume::default() }).await;
     let volume = ok(up, ShowVolume { name: "db1".into() }).await;
@@ -104,7 +104,7 @@ async fn lost_log(rig: &Rig, up: &Up) -> Vec<Alert> {
 async fn a_lost_audit_log_is_an_alert_across_restarts() {
     let mut rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(&up, CreateGroup { name: "sql".into(), ..CreateGroup::default() }).await;
     assert!(lost_log(&rig, &up).await.is_empty());
     up.down().await;
     let up = rig.up().await;
@@ -117,7 +117,7 @@ async fn a_lost_audit_log_is_an_alert_across_restarts() {
     assert!(lost.len() == 1 && lost[0].condition.message.contains("empty"), "{lost:?}");
     // Entries that come afterwards do not make up for it.
     for number in 0..9 {
-        ok(&up, CreateGroup { name: format!("g{number}"), change: GroupChange::default() }).await;
+        ok(&up, CreateGroup { name: format!("g{number}"), ..CreateGroup::default() }).await;
     }
     assert_eq!(lost_log(&rig, &up).await.len(), 1);
     up.down().await;

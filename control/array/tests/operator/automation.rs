@@ -68,7 +68,7 @@ async fn an_identity_is_an_address_that_no_renaming_breaks() {
     let id = ok(&up, create("db1")).await.object.id.digits();
     ok(&up, take(&id, "s")).await;
     let snapshot = ok(&up, ShowSnapshot { name: "db1.s".into() }).await.id.digits();
-    let group = CreateGroup { name: "sql".into(), change: GroupChange::default() };
+    let group = CreateGroup { name: "sql".into(), ..CreateGroup::default() };
     let group = ok(&up, group).await.object.id.digits();
     let web = ok(&up, host("web1")).await.object.id.digits();
     let hosts = Some(vec![web.clone()]);
@@ -153,8 +153,7 @@ async fn labels_are_set_changed_and_there_after_a_restart() {
     let first = labels(&[("csi/name", "pvc-1"), ("tier", "gold")]);
     ok(&up, CreateVolume { labels: first.clone(), ..create("db1") }).await;
     ok(&up, CreateHost { labels: first.clone(), ..host("web1") }).await;
-    let change = GroupChange { labels: first.clone(), ..GroupChange::default() };
-    ok(&up, CreateGroup { name: "sql".into(), change }).await;
+    ok(&up, CreateGroup { name: "sql".into(), labels: first.clone(), ..CreateGroup::default() }).await;
     ok(&up, CreateHostGroup { name: "farm".into(), hosts: None, labels: first.clone() }).await;
     ok(&up, CreateSnapshots { labels: first.clone(), ..take("db1", "s") }).await;
     let second =
@@ -201,7 +200,7 @@ async fn a_volume_that_exists_as_wanted_is_the_answer() {
         first.object.id,
         "labels that are not named may be there"
     );
-    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(&up, CreateGroup { name: "sql".into(), ..CreateGroup::default() }).await;
     let (one, two) = ("db1", "copy");
     for (request, field) in [
         (CreateVolume { bytes: 2 * MIB, ..create(one) }, "size"),
@@ -259,12 +258,11 @@ async fn hosts_and_groups_that_exist_as_wanted_are_the_answer() {
     assert!(!ok(&up, farm.clone()).await.created);
     assert!(!ok(&up, CreateHostGroup { hosts: None, ..farm.clone() }).await.created);
     assert_eq!(differs(&refused(&up, CreateHostGroup { hosts: Some(Vec::new()), ..farm }).await), "hosts");
-    let sql = |change| CreateGroup { name: "sql".into(), change };
-    let quota = |bytes| GroupChange { hard_quota: Some(Some(bytes)), ..GroupChange::default() };
-    assert!(ok(&up, sql(quota(MIB))).await.created);
-    assert!(!ok(&up, sql(quota(MIB))).await.created);
-    assert!(!ok(&up, sql(GroupChange::default())).await.created);
-    assert_eq!(differs(&refused(&up, sql(quota(2 * MIB))).await), "hard_quota");
+    let sql = |hard_quota| CreateGroup { name: "sql".into(), hard_quota, ..CreateGroup::default() };
+    assert!(ok(&up, sql(Some(MIB))).await.created);
+    assert!(!ok(&up, sql(Some(MIB))).await.created);
+    assert!(!ok(&up, sql(None)).await.created);
+    assert_eq!(differs(&refused(&up, sql(Some(2 * MIB))).await), "hard_quota");
 }
 
 #[tokio::test]

@@ -177,8 +177,8 @@ async fn a_host_with_other_initiators_is_seen_under_them() {
 async fn volumes_join_and_leave_groups() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let quota = GroupChange { soft_quota: Some(Some(1 << 30)), ..GroupChange::default() };
-    ok(&up, CreateGroup { name: "sql".into(), change: quota }).await;
+    let soft_quota = Some(1 << 30);
+    ok(&up, CreateGroup { name: "sql".into(), soft_quota, ..CreateGroup::default() }).await;
     ok(&up, create("a", Some("sql"))).await;
     assert_eq!(refused(&up, create("b", Some("oracle"))).await.kind, Kind::NotFound);
     ok(&up, create("b", None)).await;

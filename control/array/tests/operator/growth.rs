@@ -76,10 +76,10 @@ async fn changes_beside(count: usize) -> Vec<Looks> {
     let rig = Rig::new();
     let up = rig.up().await;
     let limits = LimitsChange { iops: Some(Some(1_000)), ..LimitsChange::default() };
-    let change = GroupChange { hard_quota: Some(Some(1 << 40)), limits, ..GroupChange::default() };
+    let group = CreateGroup { hard_quota: Some(1 << 40), limits, ..CreateGroup::default() };
     // One group in use for every ten volumes.
     for number in 0..count / 10 {
-        ok(&up, CreateGroup { name: format!("g{number:04}"), change: change.clone() }).await;
+        ok(&up, CreateGroup { name: format!("g{number:04}"), ..group.clone() }).await;
     }
     let group = |number: usize| format!("g{:04}", number % (count / 10));
     let volume_of = |number: usize| item(&format!("v{number:05}"), Some(&group(number)));

@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up, controller, steps};
 use array::{
     Busiest, By, Cell, ControllerState, CreateConnection, CreateGroup, CreateHost, CreateVolume, Endpoint,
-    GroupChange, Kind, ListBusiest, ListControllers, ListVolumes, Operation, OwnPorts, PeerName,
-    PortalProtocol, Scope, Series, ShowCapacity, ShowPerformance, TimeRange,
+    Kind, ListBusiest, ListControllers, ListVolumes, Operation, OwnPorts, PeerName, PortalProtocol, Scope,
+    Series, ShowCapacity, ShowPerformance, TimeRange,
 };
 use std::sync::atomic::Ordering;
 
@@ -45,7 +45,7 @@ async fn send_by(up: &Up, port: u16, opcode: u8) {
 
 async fn prepared(up: &Up) {
     for action in steps![
-        CreateGroup { name: "sql".into(), change: GroupChange::default() },
+        CreateGroup { name: "sql".into(), ..CreateGroup::default() },
         CreateVolume {
             name: "db1".into(),
             bytes: 1 << 30,

@@ -3,7 +3,7 @@
 use crate::rig::{Rig, Up};
 use array::{
     ChangeNotificationTarget, Content, CreateGroup, CreateNotificationTarget, DeleteGroup,
-    DeleteNotificationTarget, Destination, GroupChange, Kind, ListNotificationTargets, NotificationTarget,
+    DeleteNotificationTarget, Destination, Kind, ListNotificationTargets, NotificationTarget,
     NotificationTargetChange, Request, Secret, Severity, ShowNotificationTarget, TestNotificationTarget,
 };
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ async fn syslog_gets_what_the_target_names_and_other_targets_get_alerts_only() {
 
     // More than one connection takes, and no alert.
     let count = 200;
-    let group = |name| CreateGroup { name, change: GroupChange::default() };
+    let group = |name| CreateGroup { name, ..CreateGroup::default() };
     up.array.alerts().report("certificate.temporary", Severity::Critical, "trouble".into());
     up.array.tick().await;
     for number in 0..count {

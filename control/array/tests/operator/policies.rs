@@ -43,8 +43,7 @@ async fn a_volume_has_the_policy_of_its_group_unless_it_has_one_itself() {
     let up = rig.up().await;
     let compression = Some(Some(Compression::High));
     let policy = PolicyChange { dedup: Some(Some(false)), compression, ..PolicyChange::default() };
-    let change = GroupChange { policy, ..GroupChange::default() };
-    ok(&up, CreateGroup { name: "sql".into(), change }).await;
+    ok(&up, CreateGroup { name: "sql".into(), policy, ..CreateGroup::default() }).await;
     let id = create(&up, "db1", Some("sql")).await.id;
     let engine_says = |up: &Up| {
         let policy = up.engine.policy(id).unwrap();
@@ -118,7 +117,7 @@ async fn the_list_of_groups_is_each_group_as_it_is_shown() {
     let rig = Rig::new();
     let up = rig.up().await;
     for name in ["empty", "sql", "web"] {
-        ok(&up, CreateGroup { name: name.into(), change: GroupChange::default() }).await;
+        ok(&up, CreateGroup { name: name.into(), ..CreateGroup::default() }).await;
     }
     for (name, group) in [("data", Some("sql")), ("free", None), ("log", Some("sql")), ("page", Some("web"))]
     {
@@ -141,7 +140,8 @@ async fn quotas_of_a_group_warn_once_and_stop_until_there_is_room() {
         hard_quota: Some(Some(hard)),
         ..GroupChange::default()
     };
-    ok(&up, CreateGroup { name: "sql".into(), change: quota(8192, 16_384) }).await;
+    let (soft_quota, hard_quota) = (Some(8192), Some(16_384));
+    ok(&up, CreateGroup { name: "sql".into(), soft_quota, hard_quota, ..CreateGroup::default() }).await;
     let id = create(&up, "db1", Some("sql")).await.id;
     let initiators = vec![IQN.into()];
     ok(
@@ -194,8 +194,7 @@ async fn quotas_of_a_group_warn_once_and_stop_until_there_is_room() {
 async fn a_hard_quota_holds_between_two_looks_and_is_told_when_it_refused() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let quota = |hard| GroupChange { hard_quota: Some(Some(hard)), ..GroupChange::default() };
-    ok(&up, CreateGroup { name: "sql".into(), change: quota(10_000) }).await;
+    ok(&up, CreateGroup { name: "sql".into(), hard_quota: Some(10_000), ..CreateGroup::default() }).await;
     let initiators = vec![IQN.into()];
     ok(
         &up,

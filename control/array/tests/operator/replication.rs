@@ -4,11 +4,11 @@ use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
     Caller, ChangeRemoteArray, ChangeReplication, CreateConnection, CreateGroup, CreateHost,
     CreatePairingKey, CreateReplication, CreateVolume, DeleteConnection, DeleteGroup, DeleteRemoteArray,
-    DeleteReplication, DemoteReplication, Demotion, GroupChange, Kind, ListAlerts, ListGroups,
-    ListReplications, ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication, PeerName,
-    PromoteReplication, RemoteArrayChange, ReplicationChange, ReplicationMode, ReplicationRole,
-    ReplicationState, ResumeReplication, Role, ShowRemoteArray, ShowReplication, StartTestFailover,
-    StopTestFailover, SubjectName, SyncReplication,
+    DeleteReplication, DemoteReplication, Demotion, Kind, ListAlerts, ListGroups, ListReplications,
+    ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication, PeerName, PromoteReplication,
+    RemoteArrayChange, ReplicationChange, ReplicationMode, ReplicationRole, ReplicationState,
+    ResumeReplication, Role, ShowRemoteArray, ShowReplication, StartTestFailover, StopTestFailover,
+    SubjectName, SyncReplication,
 };
 use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
@@ -37,7 +37,7 @@ pub async fn pair() -> Pair {
     let key = ok(&second, CreatePairingKey).await.key;
     let wanted = PairRemoteArray { name: Some("dr".into()), address: ADDRESS.into(), key };
     ok(&first, wanted).await;
-    ok(&first, CreateGroup { name: "app".into(), change: GroupChange::default() }).await;
+    ok(&first, CreateGroup { name: "app".into(), ..CreateGroup::default() }).await;
     let mut volumes = Vec::new();
     for (name, byte) in [("data", 1), ("log", 2)] {
         let new = CreateVolume {

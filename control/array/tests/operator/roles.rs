@@ -292,7 +292,7 @@ fn of_volumes() -> Vec<Step> {
         DeleteSchedule { name: name() },
         RunSchedule { name: name(), now: false },
         CompareSnapshots { base: None, name: name(), from: 0, most: 1 },
-        CreateGroup { name: "!".into(), change: GroupChange::default() },
+        CreateGroup { name: "!".into(), ..CreateGroup::default() },
         ListGroups,
         ShowGroup { name: name() },
         ChangeGroup { name: name(), change: GroupChange::default() },

@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     ChangeSchedule, ChangeSettings, CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateVolume,
-    DeleteGroup, DeleteSchedule, DeleteSnapshot, GroupChange, Kind, ListSnapshots, PeerName, Rule,
-    RunSchedule, Schedule, ScheduleChange, SettingsChange, ShowSchedule, ShowSettings, SubjectName,
+    DeleteGroup, DeleteSchedule, DeleteSnapshot, Kind, ListSnapshots, PeerName, Rule, RunSchedule, Schedule,
+    ScheduleChange, SettingsChange, ShowSchedule, ShowSettings, SubjectName,
 };
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ fn rules(rules: &[(&str, u32)]) -> ScheduleChange {
 
 /// A group with two volumes and an hourly schedule.
 async fn prepare(up: &Up, change: ScheduleChange) {
-    ok(up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(up, CreateGroup { name: "sql".into(), ..CreateGroup::default() }).await;
     for name in ["data", "log"] {
         let (name, group) = (name.into(), Some("sql".into()));
         ok(up, CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group, ..CreateVolume::default() })

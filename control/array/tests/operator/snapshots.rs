@@ -4,10 +4,10 @@ use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
     ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeVolume, CloneVolume, CompareSnapshots,
     CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateSnapshots, CreateVolume,
-    DeleteConnection, DeleteSnapshot, DeleteVolume, GroupChange, Kind, LabelsChange, ListRecycleBin,
-    ListSnapshots, ListVolumes, PeerName, Recovered, Request, RestoreFromRecycleBin, RestoreVolume, Rule,
-    ScheduleChange, SettingsChange, ShowArray, ShowGroupSpace, ShowSettings, ShowVolumeSpace, Snapshot,
-    SnapshotChange, SubjectName, VolumeChange,
+    DeleteConnection, DeleteSnapshot, DeleteVolume, Kind, LabelsChange, ListRecycleBin, ListSnapshots,
+    ListVolumes, PeerName, Recovered, Request, RestoreFromRecycleBin, RestoreVolume, Rule, ScheduleChange,
+    SettingsChange, ShowArray, ShowGroupSpace, ShowSettings, ShowVolumeSpace, Snapshot, SnapshotChange,
+    SubjectName, VolumeChange,
 };
 use block::DiskId;
 use std::sync::atomic::Ordering;
@@ -79,7 +79,7 @@ async fn snapshots_do_not_lower_the_reduction() {
 async fn a_group_is_taken_at_one_moment_and_stays_over_a_restart() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(&up, CreateGroup { name: "sql".into(), ..CreateGroup::default() }).await;
     let subject = || SubjectName::Group("sql".into());
     let empty = CreateSnapshots {
         subject: subject(),
@@ -304,7 +304,7 @@ async fn usage<R: Request<Answer = array::Usage>>(up: &Up, action: R) -> array::
 async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(&up, CreateGroup { name: "sql".into(), ..CreateGroup::default() }).await;
     let one = create(&up, "one", Some("sql")).await;
     let two = create(&up, "two", Some("sql")).await;
     write(&up, one, 0, 1).await;

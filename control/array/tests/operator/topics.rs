@@ -49,7 +49,7 @@ fn story() -> Vec<(Step, &'static [Topic])> {
     topics![
         (volume("a"), &[Volumes]),
         (CloneVolume { source: name("a"), name: name("b"), ..CloneVolume::default() }, &[Volumes]),
-        (CreateGroup { name: name("sql"), change: GroupChange::default() }, &[Groups]),
+        (CreateGroup { name: name("sql"), ..CreateGroup::default() }, &[Groups]),
         (
             ChangeVolume {
                 name: name("b"),

@@ -6,7 +6,7 @@ use array::{
     Audit, AuditEntry, Caller, ChangeDirectory, ChangeHost, ChangeNotificationTarget, ChangeUser,
     ChangeVolume, Chap, CreateConnection, CreateDirectory, CreateGroup, CreateHost, CreateNotificationTarget,
     CreateToken, CreateUser, CreateVolume, DeleteConnection, DeleteVolume, Destination, DirectoryChange,
-    DirectorySettings, DownloadSupportBundle, Effect, GroupChange, HostChange, Ldap, ListAudit, NewDirectory,
+    DirectorySettings, DownloadSupportBundle, Effect, HostChange, Ldap, ListAudit, NewDirectory,
     NotificationTargetChange, Page, PeerName, ReplaceCertificate, Role, Secret, Severity, VolumeChange,
 };
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn change(change: VolumeChange) -> ChangeVolume {
 async fn an_entry_says_verb_object_and_the_fields_that_changed() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    ok(&up, CreateGroup { name: "sql".into(), ..CreateGroup::default() }).await;
     ok(&up, CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() })
         .await;
     let (said, changes) = newest(&up).await;

@@ -1,0 +1,160 @@
+//! Shapes: what a verb returns, as every view of the array shows it. A shape declares its fields once, with their meaning for
+//! OpenAPI; how they are sent is a matter of the view.
+
+use crate::ensure::Ensured;
+use records::{Identity, Labels};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use utoipa::ToSchema;
+
+/// An object that a verb returns.
+pub trait Shape: Serialize + ToSchema + fmt::Debug + Send + 'static {
+    /// How lists of such objects are described; none if no verb lists them.
+    const LISTING: Option<Listing> = None;
+
+    /// Its labels; none if such objects have none.
+    fn labels(&self) -> Option<&Labels> {
+        None
+    }
+}
+
+/// The description of lists of a shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Listing {
+    /// Name of the list's schema.
+    pub name: &'static str,
+    /// What it has.
+    pub about: &'static str,
+    /// The order of its items.
+    pub order: &'static str,
+    /// Its objects have labels, by which a list can be narrowed.
+    pub labelled: bool,
+}
+
+/// Declares shapes, and those whose lists can be asked for, such as `Group: "Groups" "Volume groups." by "name", labels`.
+macro_rules! shapes {
+    ($($shape:ty $(: $name:literal $about:literal by $order:literal $(, $labels:ident)?)?;)*) => {$(
+        impl $crate::shape::Shape for $shape {
+            $(
+                const LISTING: Option<$crate::shape::Listing> = Some($crate::shape::Listing {
+                    name: $name,
+                    about: $about,
+                    order: concat!("Sorted by ", $order, " unless `sort` is given."),
+                    labelled: $crate::shape::labelled!($($labels)?),
+                });
+                $crate::shape::labels!($($labels)?);
+            )?
+        }
+    )*};
+}
+pub(crate) use shapes;
+
+macro_rules! labelled {
+    () => {
+        false
+    };
+    (labels) => {
+        true
+    };
+}
+pub(crate) use labelled;
+
+macro_rules! labels {
+    () => {};
+    (labels) => {
+        fn labels(&self) -> Option<&records::Labels> {
+            Some(&self.labels)
+        }
+    };
+}
+pub(crate) use labels;
+
+/// The answer of a verb as a view sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing but that it was done.
+    Nothing,
+    /// One object.
+    One,
+    /// One object, which is new or was there with equal content.
+    Ensured,
+    /// A list.
+    List,
+}
+
+/// What a verb returned: objects of one shape.
+#[derive(Debug)]
+pub struct Objects<T> {
+    /// The objects.
+    pub items: Vec<T>,
+    /// Whether the request created them, where that is not certain.
+    pub created: bool,
+}
+
+/// An answer that consists of objects of one shape.
+pub trait Outcome {
+    /// Their shape.
+    type Object: Shape;
+    /// How many there are.
+    const FORM: Form;
+
+    /// The objects.
+    fn objects(self) -> Objects<Self::Object>;
+}
+
+/// The shape of no object.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Nothing {}
+
+impl Shape for Nothing {}
+
+impl Outcome for () {
+    type Object = Nothing;
+    const FORM: Form = Form::Nothing;
+
+    fn objects(self) -> Objects<Nothing> {
+        Objects { items: Vec::new(), created: false }
+    }
+}
+
+impl<T: Shape> Outcome for T {
+    type Object = T;
+    const FORM: Form = Form::One;
+
+    fn objects(self) -> Objects<T> {
+        Objects { items: vec![self], created: true }
+    }
+}
+
+impl<T: Shape> Outcome for Ensured<T> {
+    type Object = T;
+    const FORM: Form = Form::Ensured;
+
+    fn objects(self) -> Objects<T> {
+        Objects { items: vec![self.object], created: self.created }
+    }
+}
+
+impl<T: Shape> Outcome for Vec<T> {
+    type Object = T;
+    const FORM: Form = Form::List;
+
+    fn objects(self) -> Objects<T> {
+        Objects { items: self, created: true }
+    }
+}
+
+/// A time in seconds since 1970 as RFC 3339 has it.
+pub fn time<S: Serializer>(seconds: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&history::utc(*seconds))
+}
+
+/// A time that there may be.
+pub fn some_time<S: Serializer>(seconds: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    seconds.map(history::utc).serialize(serializer)
+}
+
+/// The identity of a volume or snapshot as hex digits.
+pub fn digits<S: Serializer>(id: &block::DiskId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&id.digits())
+}
