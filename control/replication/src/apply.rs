@@ -1,4 +1,5 @@
-//! Applies offers to staging volumes: finds which blocks are there already, writes the others, and reads them back.
+//! Applies offers to staging volumes: finds blocks that are already on this array, writes the others, and reads them
+//! back.
 
 use crate::disk;
 use crate::fingerprint::{Digest, Fingerprint, Key};
@@ -13,58 +14,58 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Blocks of one write to a staging volume: the journal of a small array takes no longer ones.
+/// Blocks of one write to a staging volume, limited by the journal of a small array.
 const MAX_WRITE_BLOCKS: u64 = 64;
 
-/// Blocks that lie next to each other elsewhere as well from which on they are shared and not written: a shorter run is written
-/// at no greater cost, and finds its duplicates then.
+/// Minimum number of consecutive blocks that are shared instead of written: writing a shorter run costs no more, and
+/// finds its duplicates then.
 const MIN_SHARED_BLOCKS: u64 = 8;
 
 /// State of a block of an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
-    /// The staging volume has it there.
+    /// The staging volume already has the block there.
     InPlace,
-    /// It was elsewhere on this array, at this block of this disk, or was sent.
+    /// The block was found at this block of this disk, or was sent.
     Found(Bytes, Option<(DiskId, u64)>),
-    /// It is to be sent, with this offer or an earlier one.
+    /// The block must be sent, with this offer or an earlier one.
     Wanted,
 }
 
-/// An offer that was not applied yet.
+/// An offer that is not applied yet.
 struct Pending {
     offer: Offer,
     staging: Arc<Volume>,
-    /// Of each block with data.
+    /// Content of each block with data.
     contents: Vec<Content>,
-    /// The blocks that were asked for with this offer, by their index.
+    /// Indices of the blocks requested with this offer.
     asked: Vec<usize>,
-    /// Blocks of this offer that are still to be sent.
+    /// Number of missing blocks.
     missing: usize,
 }
 
-/// Offers under way, in order.
+/// Outstanding offers, in order.
 pub struct Offers {
     key: Key,
     reader: Reader,
     index: Arc<Mutex<Index>>,
     pending: VecDeque<Pending>,
-    /// Blocks that are to be sent, by fingerprint: the offers and indices that need each.
+    /// Missing blocks by fingerprint, with the offers and indices that need each.
     wanted: BTreeMap<Fingerprint, Vec<(u64, usize)>>,
 }
 
 impl Offers {
-    /// None yet.
+    /// An empty set.
     pub fn new(key: Key, reader: Reader, index: Arc<Mutex<Index>>) -> Self {
         Self { key, reader, index, pending: VecDeque::new(), wanted: BTreeMap::new() }
     }
 
-    /// Offers that were not applied yet.
+    /// Number of offers that are not applied yet.
     pub fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// Adds an offer that was checked; returns one bit for each of its blocks, set for those that are wanted.
+    /// Adds a checked offer; returns one bit for each of its blocks, set for wanted ones.
     pub async fn add(&mut self, engine: &Engine, staging: Arc<Volume>, offer: Offer) -> Result<Bytes> {
         let mut contents = self.in_place(&staging, &offer).await;
         self.find_elsewhere(engine, staging.geometry().block_bytes, &offer, &mut contents).await;
@@ -86,7 +87,7 @@ impl Offers {
         Ok(bits.freeze())
     }
 
-    /// Blocks that the staging volume has already. One that can't be read is replaced.
+    /// Blocks that the staging volume already has. An unreadable block is replaced.
     async fn in_place(&self, staging: &Volume, offer: &Offer) -> Vec<Content> {
         let there = self.fingerprints(staging, offer).await.unwrap_or_default();
         let same = |index: usize, fingerprint: &Fingerprint| there.get(index) == Some(&Some(*fingerprint));
@@ -96,8 +97,8 @@ impl Offers {
         offer.fingerprints.iter().enumerate().map(content).collect()
     }
 
-    /// The fingerprints of what a staging volume has in place of the blocks of an offer; none of what reads as zeros, which is no
-    /// data that a source offers.
+    /// Fingerprints of a staging volume's blocks at the positions of an offer; `None` for blocks that read as zeros,
+    /// since a source never offers zeros as data.
     async fn fingerprints(&self, staging: &Volume, offer: &Offer) -> Result<Vec<Option<Fingerprint>>> {
         let mut fingerprints = Vec::with_capacity(offer.fingerprints.len());
         for (first, count) in offer.data() {
@@ -112,7 +113,7 @@ impl Offers {
         Ok(fingerprints)
     }
 
-    /// Reads blocks that the index knows, and keeps those that have the fingerprint.
+    /// Reads blocks that the index knows, and keeps those with the fingerprint.
     async fn find_elsewhere(
         &self,
         engine: &Engine,
@@ -137,7 +138,7 @@ impl Offers {
             places.retain(|(_, block)| *block < blocks);
             let alike = geometry.block_bytes == block_bytes;
             let runs = places.iter().map(|(_, block)| (*block, 1)).collect();
-            // One that can't be read is asked for like one that is not there.
+            // An unreadable block is requested like a missing one.
             let found = disk::read(&*disk, runs).await.unwrap_or_default();
             for ((index, place), block) in places.iter().zip(found) {
                 if self.key.fingerprint(&block) == offer.fingerprints[*index] {
@@ -148,10 +149,10 @@ impl Offers {
         }
     }
 
-    /// Takes the blocks that were asked for with an offer.
+    /// Takes the requested blocks of an offer.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if none are awaited now, or if they are not those that were asked for.
+    /// [`Error::Malformed`] if no blocks are awaited, or if they are not the requested ones.
     pub fn take(&mut self, number: u64, method: u8, packed: &Bytes) -> Result<()> {
         let unanswered = self.pending.iter_mut().find(|pending| !pending.asked.is_empty());
         let Some(pending) = unanswered.filter(|pending| pending.offer.number == number) else {
@@ -179,10 +180,10 @@ impl Offers {
         Ok(())
     }
 
-    /// Applies the first offer if nothing of it is missing; returns it when it is durable and was read back.
+    /// Applies the first offer if it has all blocks; returns it once it is durable and was read back.
     ///
     /// # Errors
-    /// [`Error::Differs`] if what was read back, after `digest`, has not the digest of the offer.
+    /// [`Error::Differs`] if the digest of the data read back, following `digest`, differs from that of the offer.
     pub async fn apply_first(&mut self, point: u64, digest: Digest) -> Result<Option<Offer>> {
         let Some(first) = self.pending.front().filter(|pending| pending.missing == 0) else {
             return Ok(None);
@@ -191,17 +192,17 @@ impl Offers {
         let shared = first.shared();
         if !shared.is_empty() {
             let segments = shared.iter().map(|run| run.segment(staging)).collect();
-            // What can't be shared any more is written below.
+            // Blocks that can no longer be shared are written below.
             _ = disk::perform(&**staging, vec![Op::Copy(segments)]).await;
         }
         disk::perform(&**staging, first.ops(|block| !shared.iter().any(|run| run.has(block)))).await?;
         let mut there = self.fingerprints(staging, offer).await?;
         if !shared.is_empty() && !first.is_there(&there) {
-            // The disk with which they were to be shared has changed since it was read.
+            // The disk to share with has changed since it was read.
             disk::perform(&**staging, first.ops(|_| true)).await?;
             there = self.fingerprints(staging, offer).await?;
         }
-        // No data that the source offers is zeros: those have no fingerprint here, and differ.
+        // The source never offers zeros as data: zeros have no fingerprint here, and differ.
         let fingerprints: Vec<_> = there.into_iter().map(Option::unwrap_or_default).collect();
         let written = Offer { fingerprints, extents: offer.extents.clone(), ..*offer };
         if self.key.chain(digest, &written.chained()) != offer.digest {
@@ -217,7 +218,7 @@ impl Offers {
     }
 }
 
-/// Blocks that lie next to each other here and on another disk, which are shared with it.
+/// A run of blocks that is shared with a run of another disk.
 struct Shared {
     from: DiskId,
     first: u64,
@@ -273,7 +274,7 @@ impl Pending {
         there.iter().copied().eq(self.offer.fingerprints.iter().copied().map(Some))
     }
 
-    /// Operations on the staging volume, with data for these blocks.
+    /// Operations on the staging volume, with data for the blocks that `is_written` selects.
     fn ops(&self, is_written: impl Fn(u64) -> bool) -> Vec<Op> {
         let geometry = self.staging.geometry();
         let zero = Data::from(Bytes::from(vec![0; geometry.block_bytes as usize]));

@@ -1,7 +1,7 @@
 //! Changes of a point since its base, cut into offers.
 //!
-//! Where there is no base everything is offered, also what is not mapped: whatever the staging volume holds, it gets the
-//! content of the source, and what it has already is not sent.
+//! Without a base, everything is offered, including unmapped runs: the staging volume gets the content of the source,
+//! whatever it had, and blocks that it already has are not sent.
 
 use crate::Result;
 use crate::disk::{self, BLOCK_BYTES};
@@ -15,34 +15,34 @@ use engine::Engine;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Runs that are asked of the engine at a time.
+/// Number of runs requested from the engine at a time.
 const DIFF_RUNS: usize = 256;
 
-/// Blocks that are read for one offer, most of which may be zeros.
+/// Blocks read for one offer, most of which may be zeros.
 const MAX_READ_BLOCKS: u64 = 4096;
 
 /// Blocks of one read.
 const READ_BLOCKS: u64 = 256;
 
-/// A volume of the point, and its base.
+/// Snapshots of a volume in the point and in its base.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// The snapshot of the base, if the base has one.
+    /// The snapshot of the base, if any.
     pub old: Option<DiskId>,
     /// The snapshot of the point.
     pub new: DiskId,
 }
 
-/// A block with data that changed.
+/// A changed block with data.
 #[derive(Clone, Debug)]
 pub enum Block {
-    /// It was read.
+    /// Data of the block.
     Read(Bytes),
-    /// The block of the snapshot: its fingerprint was known.
+    /// Block number in the snapshot; its fingerprint was known.
     At(u64),
 }
 
-/// A part of what changed.
+/// A part of the changes.
 #[derive(Debug)]
 pub struct Part {
     /// Index of the volume.
@@ -51,7 +51,7 @@ pub struct Part {
     pub snapshot: DiskId,
     /// Runs in order.
     pub extents: Vec<Extent>,
-    /// Of the blocks with data.
+    /// Fingerprints of the blocks with data.
     pub fingerprints: Vec<Fingerprint>,
     /// The blocks with data.
     pub blocks: Vec<Block>,
@@ -72,21 +72,21 @@ impl Part {
     }
 }
 
-/// The changes from one place on.
+/// The changes after a position.
 pub struct Changes {
     engine: Arc<Engine>,
     reader: Reader,
     volumes: Vec<Pair>,
-    /// The volume that is compared.
+    /// The volume in comparison.
     volume: usize,
-    /// Runs that were found and not offered yet: first block, number, whether they are mapped.
+    /// Found runs that were not offered yet: first block, number of blocks, mapped or not.
     found: VecDeque<(u64, u64, bool)>,
-    /// Everything before this block was compared; `None` at the end of the volume.
+    /// The position up to which the volume was compared; `None` at its end.
     compared: Option<u64>,
 }
 
 impl Changes {
-    /// The changes of these volumes, from a block of one of them on.
+    /// The changes of these volumes, starting at a block of one of them.
     pub fn new(engine: Arc<Engine>, reader: Reader, volumes: Vec<Pair>, volume: u32, block: u64) -> Self {
         Self {
             engine,
@@ -155,7 +155,7 @@ impl Changes {
         }
     }
 
-    /// Compares some more of the volume.
+    /// Compares a further part of the volume.
     async fn compare(&mut self, pair: Pair, from: u64) -> Result<()> {
         let geometry = disk::find(&self.engine, pair.new)?.geometry();
         let per_block = BLOCK_BYTES as u64 / u64::from(geometry.block_bytes);

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use peer::frame::{self, Decoder};
 
-/// More than a source has under way: [`Connection::drain`] ends after it.
+/// Bound above the outstanding data of a source: [`Connection::drain`] ends after it.
 const MAX_DRAINED_BYTES: usize = MAX_OFFERS * 2 * MAX_PAYLOAD_BYTES;
 
 /// Messages on a stream.
@@ -18,11 +18,11 @@ pub struct Connection<S> {
     version: u16,
 }
 
-/// A message as it goes to the stream.
+/// An encoded message.
 pub struct Encoded(Vec<Bytes>);
 
 impl Encoded {
-    /// A message in a frame.
+    /// Encodes a message in a frame.
     pub fn new(message: &Message) -> Self {
         let payload = message.encode();
         let header = frame::header(message.kind(), 0, 0, &payload);
@@ -30,7 +30,7 @@ impl Encoded {
         Self(std::iter::once(header).chain(payload).filter(|piece| !piece.is_empty()).collect())
     }
 
-    /// Its bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
@@ -41,7 +41,7 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 impl<S: Stream> Connection<S> {
-    /// Both ends say hello, and agree on a version.
+    /// Exchanges hello messages, and agrees on a version.
     pub async fn open(stream: S, array: u128) -> Result<Self> {
         let mut connection =
             Self { stream, decoder: Decoder::default(), max_payload_bytes: MAX_HELLO_BYTES, version: 0 };
@@ -61,7 +61,7 @@ impl<S: Stream> Connection<S> {
         Ok(connection)
     }
 
-    /// The version that both ends speak.
+    /// The agreed version.
     pub fn version(&self) -> u16 {
         self.version
     }
@@ -71,13 +71,13 @@ impl<S: Stream> Connection<S> {
         self.send_encoded(Encoded::new(message)).await
     }
 
-    /// Sends a message.
+    /// Sends an encoded message.
     pub async fn send_encoded(&mut self, message: Encoded) -> Result<()> {
         self.stream.send(message.0).await.map_err(failed)
     }
 
-    /// Receives what the other end still sends, until it has read a refusal and closed the stream. A stream that is closed with
-    /// bytes unread may lose what was sent the other way.
+    /// Receives and discards data until the other end has read a refusal and closed the stream. Closing a stream with
+    /// unread bytes could lose the refusal.
     pub async fn drain(&mut self) {
         let mut left = MAX_DRAINED_BYTES;
         while let Ok(bytes) = self.stream.receive().await {
@@ -88,7 +88,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// The next message. A refusal is an error. Dropping the future loses nothing.
+    /// The next message. A refusal is an error. The future is cancel-safe.
     pub async fn receive(&mut self) -> Result<Message> {
         loop {
             if let Some(message) = self.arrived()? {
@@ -102,7 +102,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// The next message if all of it has arrived. A refusal is an error.
+    /// The next message if it has arrived completely. A refusal is an error.
     pub fn arrived(&mut self) -> Result<Option<Message>> {
         let Some(frame) = self.decoder.next(self.max_payload_bytes)? else { return Ok(None) };
         match Message::decode(frame.kind, frame.payload)? {

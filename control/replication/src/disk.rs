@@ -15,35 +15,35 @@ pub const BLOCK_BYTES: usize = 4096;
 /// Largest disk: 64 PiB.
 const MAX_DISK_BYTES: u64 = 64 << 50;
 
-/// Whether a disk can have this geometry.
+/// Whether a geometry is supported.
 pub fn is_valid(geometry: Geometry) -> bool {
     matches!(geometry.block_bytes, 512 | 4096)
         && geometry.blocks <= MAX_DISK_BYTES / u64::from(geometry.block_bytes)
 }
 
-/// Blocks of a disk.
+/// Number of blocks of a disk.
 pub fn blocks(geometry: Geometry) -> u64 {
     geometry.bytes().div_ceil(BLOCK_BYTES as u64)
 }
 
-/// Bytes of blocks of a disk.
+/// Bytes of a run of blocks.
 pub fn bytes(geometry: Geometry, first: u64, count: u64) -> u64 {
     let end = (first + count).saturating_mul(BLOCK_BYTES as u64).min(geometry.bytes());
     end.saturating_sub(first.saturating_mul(BLOCK_BYTES as u64))
 }
 
-/// The logical blocks of blocks of a disk.
+/// The logical blocks of a run of blocks.
 pub fn extent(geometry: Geometry, first: u64, count: u64) -> block::Extent {
     let each = u64::from(geometry.block_bytes);
     block::Extent::new(first * (BLOCK_BYTES as u64 / each), bytes(geometry, first, count) / each)
 }
 
-/// The disk of this identity.
+/// The disk with this identity.
 pub fn find(engine: &Engine, id: DiskId) -> Result<Arc<engine::Volume>> {
     Ok(engine.volume(id).ok_or(block::Error::Deleted)?)
 }
 
-/// Performs operations at the same time; returns their results in order, or the first error after all have ended.
+/// Performs operations in parallel; returns their results in order, or the first error after all have ended.
 pub async fn perform(disk: &dyn Disk, ops: Vec<Op>) -> Result<Vec<Reply>> {
     let mut pending: Vec<_> = ops.into_iter().map(|op| disk.execute(op)).collect();
     let mut results: Vec<Option<block::Result>> = pending.iter().map(|_| None).collect();
@@ -69,7 +69,7 @@ pub fn extend(runs: &mut Vec<(u64, u64)>, block: u64) {
     }
 }
 
-/// Reads runs of blocks, and cuts them into blocks.
+/// Reads runs of blocks, and splits them into blocks.
 pub async fn read(disk: &dyn Disk, runs: Vec<(u64, u64)>) -> Result<Vec<Bytes>> {
     let geometry = disk.geometry();
     let ops = runs.into_iter().map(|(first, count)| Op::Read(extent(geometry, first, count)));

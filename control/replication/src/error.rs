@@ -1,19 +1,19 @@
 //! Errors that end a transfer.
 
-/// Reason for which the other array refused to continue.
+/// Reason for a refusal of the other array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It does not replicate this group, or no more.
+    /// The array does not replicate this group, or no longer does.
     Unknown,
     /// Another connection of the same group is open.
     Busy,
-    /// It has no space left.
+    /// The array has no free space.
     NoSpace,
-    /// Something else: the text says what.
+    /// Another reason, in the text.
     Other,
 }
 
-/// Why a transfer ends before the point is published.
+/// Reason for the end of a transfer before the point was published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The stream failed, or was closed.
@@ -21,18 +21,18 @@ pub enum Error {
         "the connection to the other array ended: {0}. The next connection resumes the transfer where it was"
     )]
     Stream(String),
-    /// Bytes that are not of this protocol, or were changed on the way.
+    /// Bytes that do not follow the protocol, or that were damaged in transit.
     #[error("the other array sent {0}")]
     Malformed(&'static str),
-    /// Both arrays have no version in common.
+    /// Both arrays have no common version.
     #[error(
         "the other array speaks versions {least} to {most} of the replication protocol, this one {own_least} to \
          {own_most}: update the older one"
     )]
     Versions {
-        /// The oldest that the other speaks.
+        /// Oldest version of the other array.
         least: u16,
-        /// The newest that it speaks.
+        /// Newest version of the other array.
         most: u16,
         /// The oldest of this array.
         own_least: u16,
@@ -45,12 +45,12 @@ pub enum Error {
     /// This array is not the target.
     #[error("replication {0:032x} has no target here: it was released, or was never accepted")]
     Unknown(u128),
-    /// The other array refused to go on.
+    /// The other array refused to continue.
     #[error("the other array refused: {text}")]
     Refused {
-        /// Why, for programs.
+        /// Reason, for programs.
         reason: Reason,
-        /// Why, for people.
+        /// Reason, for operators.
         text: String,
     },
     /// A disk of this array failed.
@@ -68,10 +68,10 @@ pub enum Error {
         /// The first 4 KiB block after the difference.
         block: u64,
     },
-    /// The other array can't replicate synchronously.
+    /// The other array does not support synchronous replication.
     #[error("the other array can't replicate synchronously: update its software")]
     OldPeer,
-    /// Both arrays are not the same any more, for a reason of this one.
+    /// The arrays are no longer in sync, for a reason of this one.
     #[error("the arrays have to be synchronized again: {0}")]
     Unmirrored(&'static str),
     /// The other array is silent in a session.
@@ -86,16 +86,16 @@ pub enum Error {
     /// There is no point to transfer.
     #[error("there is no point to transfer: take one first")]
     NoPoint,
-    /// Another transfer of the same group is under way in this process.
+    /// Another transfer of the same group is in progress in this process.
     #[error("another transfer of this group is under way")]
     Busy,
-    /// A record of this array can't be read.
+    /// A record of this array is unreadable.
     #[error("the record {0} can't be read: it was written by newer software, or is damaged")]
     Record(String),
-    /// A replication can't get this number: there are records of it.
+    /// A replication can't get this number: records with it exist.
     #[error("there are points under number {0:032x} already")]
     Used(u128),
-    /// A point that is needed as the base of the next transfer.
+    /// The point is needed as the base of the next transfer.
     #[error("point {0} is the newest one: the next transfer needs it as its base")]
     Newest(u64),
 }
@@ -113,7 +113,7 @@ impl From<peer::Error> for Error {
 }
 
 impl Error {
-    /// The reason that the other array gets, if this is for it.
+    /// The reason for the other array, if it needs one.
     pub(crate) fn reason(&self) -> Option<Reason> {
         match self {
             Self::Stream(_) | Self::Refused { .. } | Self::Versions { .. } | Self::Silent => None,

@@ -1,10 +1,11 @@
-//! Keyed fingerprints of blocks and the digest of a point, under a key that only the two arrays have.
+//! Keyed fingerprints of blocks and the digest of a point; only the two paired arrays have the key.
 //!
-//! The arrays' own fingerprints are under keys of their own, which never leave them: both compute these when they read.
+//! The engine's own fingerprints use keys that never leave their array, so both arrays compute these fingerprints when
+//! they read blocks.
 
 use std::fmt;
 
-/// The key of two paired arrays, from a secret that both have.
+/// The common key of two paired arrays, derived from a secret.
 #[derive(Clone)]
 pub struct Key {
     fingerprints: [u8; 32],
@@ -14,7 +15,7 @@ pub struct Key {
 /// The fingerprint of a block: 128 bits of keyed BLAKE3 over its bytes.
 pub type Fingerprint = [u8; 16];
 
-/// Chained over everything that was applied for a point, and over the digest of its base.
+/// A chain over everything that was applied for a point, and over the digest of its base.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
@@ -46,14 +47,14 @@ impl Key {
         out
     }
 
-    /// The digest of the point with this number that both arrays have by the changes after its base, without offers.
+    /// Digest of the point with this number that both arrays create from the changes after its base, without offers.
     pub(crate) fn seal(&self, base: Digest, number: u64) -> Digest {
         let mut sealed = b"sealed".to_vec();
         sealed.extend(number.to_le_bytes());
         self.chain(base, &sealed)
     }
 
-    /// The digest after `bytes`, which is one unit of its own.
+    /// The digest after `bytes`, as one unit.
     pub fn chain(&self, before: Digest, bytes: &[u8]) -> Digest {
         let mut hasher = blake3::Hasher::new_keyed(&self.digests);
         hasher.update(&before.0).update(bytes);

@@ -1,57 +1,57 @@
-//! Throttle by the latency of hosts: beside transfers it stays about the same as without.
+//! Throttle by host latency: keeps the latency of hosts during transfers close to that without transfers.
 //!
-//! While hosts are active, transfers pause for a moment every few seconds: what hosts wait then is the latency to
-//! compare with. So a load that changes needs no setting, and no memory of better days. A transfer beside which hosts
-//! wait clearly longer has less under way, then also rests between its parts, at most until it works a sixteenth of
-//! the time. It never stops, also where hosts wait for other reasons. Beside hosts that do nothing it goes at full
-//! speed. It begins with little under way, as nothing is known of them yet.
+//! While hosts are active, transfers pause for a moment every few seconds to measure the host latency without them. So
+//! a changing load needs no setting and no history. If the latency during a transfer is clearly higher, the transfer
+//! has less outstanding, and at the next levels also rests between its parts, until it works a sixteenth of the time.
+//! It never stops, so it makes progress even if the latency has other causes. Without host I/O it runs at full speed.
+//! It begins with little outstanding, since nothing is known about the hosts yet.
 
 use crate::throttle::MAX_WAIT_NS;
 use parking_lot::Mutex;
 
-/// Time over which latencies are compared, in nanoseconds.
+/// Measurement window in nanoseconds.
 const WINDOW_NS: u64 = 500_000_000;
 
-/// Time in which what was under way comes to its end before hosts are alone.
+/// Time for outstanding parts to end before hosts are measured alone.
 const SETTLING_NS: u64 = 250_000_000;
 
-/// Time without a look after which windows begin again: there was no transfer.
+/// Time without a measurement after which windows start again: there was no transfer.
 const LAPSE_NS: u64 = 4 * WINDOW_NS;
 
-/// Windows beside transfers between two of hosts alone.
+/// Number of windows with transfers between two without.
 const SHARED_WINDOWS: u32 = 8;
 
-/// Commands of which a mean says something.
+/// Minimum number of commands for a meaningful mean.
 const MIN_COMMANDS: u64 = 16;
 
-/// Windows that wait for these commands, at most.
+/// Maximum number of windows that wait for this many commands.
 const MAX_STRETCH: u64 = 4;
 
-/// Ratios of latencies, beside transfers and alone, in percent: above the first transfers slow down, below the second
-/// they go faster.
+/// Ratios of latencies, with and without transfers, in percent: above the first one transfers slow down, below the
+/// second one they speed up.
 const SLOWER_PERCENT: u64 = 125;
 const FASTER_PERCENT: u64 = 110;
 
-/// A difference of latencies that no host notices, in nanoseconds.
+/// A difference of latencies that is irrelevant to hosts, in nanoseconds.
 const NEGLIGIBLE_NS: u64 = 50_000;
 
-/// Each level halves what a transfer does: first what it has under way, after as many levels the part of the time in
-/// which it works.
+/// Each level halves the rate of a transfer: first its outstanding blocks, after this many levels its share of the
+/// time.
 const LEVELS_WITHOUT_REST: u32 = 6;
 const MAX_LEVEL: u32 = LEVELS_WITHOUT_REST + 4;
 
-/// Blocks under way at the levels from [`LEVELS_WITHOUT_REST`] on, or less where limits allow no more.
+/// Outstanding blocks from level [`LEVELS_WITHOUT_REST`] on, or less if limits allow no more.
 const MIN_BLOCKS: usize = 64;
 
-/// The longest rest between two parts.
+/// Maximum rest between two parts.
 const MAX_REST_NS: u64 = 2_000_000_000;
 
-/// Commands of hosts that succeeded, and the sum of their latencies.
+/// Successful commands of hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
-    /// Their number.
+    /// Number of commands.
     pub count: u64,
-    /// The sum of their latencies in nanoseconds.
+    /// Sum of their latencies in nanoseconds.
     pub ns: u64,
 }
 
@@ -64,37 +64,37 @@ pub struct HostIo {
     pub writes: Commands,
 }
 
-/// How fast the transfers of an array may go beside its hosts.
+/// Throttle for all transfers of an array.
 #[derive(Debug, Default)]
 pub struct HostThrottle(Mutex<Inner>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Hosts share the array with transfers.
+    /// Hosts and transfers share the array.
     #[default]
     Shared,
-    /// Transfers begin nothing more.
+    /// Transfers begin no new part.
     Settling,
-    /// Hosts are alone.
+    /// No transfer runs.
     Alone,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     phase: Phase,
-    /// When the window began, and what hosts had done by then; `None` before the first.
+    /// Start of the window, and the host I/O counters at that time; `None` before the first window.
     begun: Option<(u64, HostIo)>,
     looked_ns: u64,
-    /// Windows beside transfers since hosts were alone.
+    /// Number of windows with transfers since the last one without.
     windows: u32,
-    /// Host I/O without transfers, older windows counting less. Empty without host I/O.
+    /// Host I/O without transfers; older windows have a lower weight. Empty without host I/O.
     alone: HostIo,
     level: u32,
 }
 
 impl Commands {
     fn since(self, before: Self) -> Self {
-        // Commands that have ended since are not counted any more.
+        // A command may have ended and left the counters since.
         Self { count: self.count.saturating_sub(before.count), ns: self.ns.saturating_sub(before.ns) }
     }
 
@@ -102,7 +102,7 @@ impl Commands {
         if self.count >= MIN_COMMANDS { self.ns.checked_div(self.count) } else { None }
     }
 
-    /// How much longer these took than those of hosts alone, in percent of the latter.
+    /// Ratio of these latencies to those without transfers, in percent.
     fn percent_of(self, alone: Self) -> Option<u64> {
         let (mean, alone) = (self.mean_ns()?, alone.mean_ns()?);
         match mean.saturating_sub(alone) < NEGLIGIBLE_NS {
@@ -135,30 +135,29 @@ impl HostIo {
 }
 
 impl HostThrottle {
-    /// Blocks that a transfer may have under way, of those that its limits allow.
+    /// Maximum number of outstanding blocks of a transfer, out of its own limit.
     pub(crate) fn blocks(&self, most: usize) -> usize {
         let level = self.0.lock().level.min(LEVELS_WITHOUT_REST);
         (most >> level).max(MIN_BLOCKS.min(most))
     }
 
-    /// Whether transfers are slowed down at this time because hosts are active. The short pauses in which hosts are
-    /// compared do not count.
+    /// Whether transfers are currently slowed down because of host I/O. Measurement pauses do not count.
     pub fn is_slowing(&self, now_ns: u64) -> bool {
         let inner = self.0.lock();
         let is_in_use = inner.begun.is_some() && now_ns.saturating_sub(inner.looked_ns) <= LAPSE_NS;
         is_in_use && inner.level > 0 && !inner.is_idle()
     }
 
-    /// How long a transfer has still to wait before it begins another part, in nanoseconds; it is to ask again after
-    /// [`MAX_WAIT_NS`] at most. `waited_ns`: how long it has waited. `busy_ns`: how long its last part took, zero
-    /// while that is under way.
+    /// Remaining wait of a transfer before its next part, in nanoseconds; the caller must ask again after at most
+    /// [`MAX_WAIT_NS`]. `waited_ns`: time waited so far. `busy_ns`: duration of its last part, zero while the part is
+    /// outstanding.
     pub(crate) fn wait_ns(&self, now_ns: u64, waited_ns: u64, busy_ns: u64, io: impl Fn() -> HostIo) -> u64 {
         self.0.lock().wait_ns(now_ns, waited_ns, busy_ns, io)
     }
 }
 
 impl Inner {
-    /// How long a transfer has still to wait that has waited `waited_ns`; until the next look at most.
+    /// Remaining wait of a transfer that has waited `waited_ns`, at most until the next measurement.
     fn wait_ns(&mut self, now: u64, waited_ns: u64, busy_ns: u64, io: impl Fn() -> HostIo) -> u64 {
         self.look(now, io);
         if self.phase != Phase::Shared {
@@ -173,7 +172,7 @@ impl Inner {
         let lapsed = now.saturating_sub(self.looked_ns) > LAPSE_NS;
         self.looked_ns = now;
         let Some((begun, before)) = self.begun.filter(|_| !lapsed) else {
-            // Hosts are alone as soon as something is known of this load. Until then they may be active.
+            // Hosts are measured alone as soon as possible. Until then they may be active.
             (self.phase, self.begun, self.windows) = (Phase::Shared, Some((now, io())), SHARED_WINDOWS);
             self.level = self.level.max(LEVELS_WITHOUT_REST);
             return;
@@ -185,7 +184,7 @@ impl Inner {
         }
         let total = io();
         let done = total.since(before);
-        // Too few for a mean: it may be that hosts do no more, or that all wait.
+        // Too few commands for a mean: either hosts send no more, or all of them wait.
         let waits = |windows: u64| done.count() < MIN_COMMANDS && time < windows * WINDOW_NS;
         self.phase = match self.phase {
             Phase::Shared if !self.is_idle() && waits(MAX_STRETCH) => return,
@@ -193,7 +192,7 @@ impl Inner {
                 self.windows += 1;
                 self.adjust(done);
                 let is_active = done.count() >= MIN_COMMANDS;
-                // Hosts have begun, or have stopped or wait, or it is time: alone they show it.
+                // Hosts have started, stopped or stalled, or it is time: a window without transfers shows which.
                 let is_new = is_active == self.is_idle();
                 let is_due = done.count() > 0 && self.windows >= SHARED_WINDOWS;
                 if is_new || is_due { Phase::Settling } else { Phase::Shared }
@@ -208,7 +207,7 @@ impl Inner {
         self.begun = Some((now, total));
     }
 
-    /// Hosts did nothing when they were last alone, or were not yet.
+    /// Whether hosts were idle in the last window without transfers, or before the first.
     fn is_idle(&self) -> bool {
         self.alone.count() == 0
     }
@@ -224,7 +223,7 @@ impl Inner {
             HostIo { reads: reads.halved().plus(done.reads), writes: writes.halved().plus(done.writes) };
     }
 
-    /// Goes slower or faster after a window beside transfers.
+    /// Adjusts the level after a window with transfers.
     fn adjust(&mut self, done: HostIo) {
         if done.count() == 0 && self.is_idle() {
             self.level = 0;
@@ -232,14 +231,15 @@ impl Inner {
         }
         let percent = match done.percent_of(self.alone) {
             Some(percent) => percent,
-            // Nothing to compare with, or too few commands while hosts are active: they may be waiting.
+            // No reference, or too few commands while hosts are active: they may be waiting.
             None if done.count() >= MIN_COMMANDS || self.is_idle() => return,
             None => u64::MAX,
         };
         self.level = match percent {
             ..FASTER_PERCENT => self.level.saturating_sub(1),
             FASTER_PERCENT..=SLOWER_PERCENT => self.level,
-            // As far as halving what it does would halve the difference, in steps that another window can correct.
+            // As many levels as needed if halving the rate halved the difference, in steps that another window can
+            // correct.
             _ => (self.level + (percent / SLOWER_PERCENT).max(2).ilog2().min(3)).min(MAX_LEVEL),
         };
     }

@@ -1,17 +1,17 @@
 use super::*;
 
-/// Blocks that limits allow, and how long one takes.
+/// Maximum number of blocks, and the time that each takes.
 const MOST: usize = 4096;
 const BLOCK_NS: u64 = 10_000;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Hosts that always have a number of commands under way.
+/// Hosts with a constant number of outstanding commands.
 #[derive(Clone, Copy)]
 struct Hosts {
     depth: u64,
     alone_ns: u64,
-    /// How many times longer they wait in addition, beside as much as limits allow.
+    /// Factor of their additional latency at the maximum number of outstanding blocks.
     slowdown: f64,
     writes: bool,
 }
@@ -27,7 +27,7 @@ struct State {
     hosts: Option<Hosts>,
     io: HostIo,
     under_way: usize,
-    /// Commands that are not whole yet.
+    /// Fraction of a command.
     part: f64,
 }
 
@@ -44,7 +44,7 @@ impl Array {
         Self { throttle: HostThrottle::default(), state: Mutex::new(State { hosts, ..State::default() }) }
     }
 
-    /// Time passes beside a transfer that has these blocks under way.
+    /// Advances the time during a transfer with these outstanding blocks.
     fn pass(&self, ns: u64, under_way: usize) {
         let mut state = self.state.lock();
         state.now += ns;
@@ -60,7 +60,8 @@ impl Array {
         *kind = kind.plus(done);
     }
 
-    /// Transfers for some seconds. Returns the blocks of the last `counted` seconds, and the mean latency of hosts in them.
+    /// Transfers for some seconds. Returns the number of blocks in the last `counted` seconds, and the mean host
+    /// latency in them.
     fn transfer(&self, seconds: u64, counted: u64) -> (u64, u64) {
         let begun = self.now_ns();
         let (mut blocks, mut counted_from, mut busy) = (0, None, 0);
@@ -100,7 +101,7 @@ fn hosts(depth: u64, alone_us: u64, slowdown: f64) -> Hosts {
 #[test]
 fn beside_idle_hosts_a_transfer_goes_at_full_speed() {
     assert!(Array::new(None).transfer(10, 10).0 >= 10 * FULL);
-    // Two commands in a second.
+    // Two commands per second.
     let (blocks, _) = Array::new(Some(hosts(1, 500_000, 0.0))).transfer(60, 40);
     assert!(blocks >= 40 * FULL * 3 / 4, "{blocks} blocks of {}", 40 * FULL);
 }
@@ -125,7 +126,7 @@ fn a_transfer_begins_with_little_under_way_until_something_is_known_of_hosts() {
     begin();
     array.transfer(1, 1);
     assert_eq!(array.throttle.blocks(MOST), MOST, "hosts do nothing");
-    // A while without transfers.
+    // A time without transfers.
     array.pass(60 * SECOND, 0);
     begin();
     array.set_hosts(Some(hosts(4, 500, 0.05)));
@@ -167,7 +168,7 @@ fn a_transfer_is_known_to_be_slowed_down_while_it_is_and_only_beside_active_host
 
 #[test]
 fn hosts_that_wait_for_other_reasons_do_not_stop_a_transfer() {
-    // Even the least of it disturbs.
+    // Even the minimum disturbs hosts.
     let array = Array::new(Some(hosts(4, 500, 1e6)));
     let (blocks, _) = array.transfer(60, 40);
     assert!(blocks >= 40 * FULL / 40, "{blocks} blocks of {}", 40 * FULL);
@@ -180,7 +181,7 @@ fn a_load_of_longer_commands_is_not_taken_for_disturbance_for_long() {
     array.set_hosts(Some(hosts(4, 9000, 0.0)));
     let (blocks, _) = array.transfer(60, 20);
     assert!(blocks >= 20 * FULL * 3 / 4, "{blocks} blocks of {}", 20 * FULL);
-    // Reads take the place of writes.
+    // Reads replace writes.
     array.set_hosts(Some(Hosts { writes: false, ..hosts(8, 100, 40.0) }));
     let (_, latency) = array.transfer(60, 20);
     assert!(latency <= 150_000, "{latency} ns instead of 100 us");
@@ -200,7 +201,7 @@ fn a_transfer_goes_at_full_speed_soon_after_hosts_have_stopped_and_slows_down_af
 
 #[test]
 fn hosts_that_hardly_get_through_are_not_taken_for_idle_ones() {
-    // Two commands a second beside the transfer, forty alone.
+    // Two commands a second during the transfer, forty without.
     let array = Array::new(Some(hosts(4, 100_000, 20.0)));
     let (_, latency) = array.transfer(120, 60);
     assert!(latency <= 140_000_000, "{latency} ns instead of 100 ms");

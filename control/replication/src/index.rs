@@ -1,6 +1,6 @@
-//! Index of the target: where a block with a fingerprint was, so that it need not be sent again.
+//! Fingerprint index of the target: possible locations of blocks, which then need not be sent.
 //!
-//! It is a hint with a fixed size: an entry counts only after the block there was read and has the fingerprint.
+//! The index is a hint of fixed size: an entry counts only after the block was read and has the fingerprint.
 
 use crate::fingerprint::Fingerprint;
 use crate::table::Table;
@@ -8,25 +8,25 @@ use block::DiskId;
 
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Index of the disk among those that were noted.
+    /// Index of the disk in the list of known disks.
     disk: u32,
     block: u64,
 }
 
-/// Places of blocks by fingerprint.
+/// Locations of blocks by fingerprint.
 pub struct Index {
     places: Table<Place>,
     disks: Vec<DiskId>,
 }
 
-/// Hash and tag of a fingerprint, parts of it.
+/// Hash and tag: parts of a fingerprint.
 fn key(fingerprint: &Fingerprint) -> (u64, u64) {
     let bits = u128::from_le_bytes(*fingerprint);
     ((bits >> 64) as u64, (bits as u64).max(1))
 }
 
 impl Index {
-    /// An index of this many entries; of none it finds nothing.
+    /// An index with this many entries; with zero it finds nothing.
     pub fn new(entries: usize) -> Self {
         Self { places: Table::new(entries), disks: Vec::new() }
     }
@@ -38,7 +38,7 @@ impl Index {
         Some((*self.disks.get(found.disk as usize)?, found.block))
     }
 
-    /// Notes where a block is.
+    /// Records the location of a block.
     pub fn insert(&mut self, fingerprint: &Fingerprint, disk: DiskId, block: u64) {
         let number = self.disks.iter().rposition(|known| *known == disk).unwrap_or_else(|| {
             self.disks.push(disk);

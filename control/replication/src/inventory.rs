@@ -1,4 +1,4 @@
-//! Inventory of replications in an engine: their records, points and disks. No key and no connection is needed for it.
+//! Inventory of replications in an engine: their records, points and disks. It needs no key and no connection.
 
 use crate::points::{Point, Records};
 use crate::{Error, Result};
@@ -16,7 +16,7 @@ pub const RECORD_PREFIXES: [&str; 4] = ["replication-source/", "replication-targ
 /// Key prefix of the rulings of a witness.
 pub const RULINGS: &str = "replication-ruling/";
 
-/// Record of a source: both arrays were the same.
+/// Record of a source: both arrays were in sync.
 pub(crate) const ARMED: &str = "armed";
 
 /// Record of a target: the staging volumes have everything that the source has acknowledged since this point.
@@ -25,13 +25,15 @@ pub(crate) const MIRRORED: &str = "mirrored";
 /// Hex digits of the number of a replication in a key.
 const NUMBER_DIGITS: usize = 32;
 
-/// The numbers of the replications whose points may be deleted: those of [`unneeded_record`] that [`release`] has not completed.
+/// Numbers of the replications whose points may be deleted: an [`unneeded_record`] exists, and [`release`] is not
+/// complete.
 pub fn unneeded(engine: &Engine) -> BTreeSet<u128> {
     numbers(engine, UNNEEDED).collect()
 }
 
-/// The record that the points of a replication are not needed any more, to be written with the change that makes it true.
-/// Without it points are kept, whatever became of the configuration: those of a target may be all that is left of their source.
+/// Record that a replication's points are no longer needed, written in the same step as the change that makes this
+/// true. Without this record, points are kept even if the configuration is lost: the points of a target may be the only
+/// remaining copy of their source.
 pub fn unneeded_record(replication: u128) -> (String, Option<Bytes>) {
     (unneeded_key(replication), Some(Bytes::new()))
 }
@@ -48,7 +50,7 @@ fn numbers(engine: &Engine, prefix: &'static str) -> impl Iterator<Item = u128> 
     engine.records(prefix).into_iter().filter_map(move |(key, _)| number(&key))
 }
 
-/// The points of a group on its source, the oldest first. Those with a digest are on the target as well.
+/// Points of a group on its source, oldest first. Points with a digest are also on the target.
 ///
 /// # Errors
 /// If a record can't be read.
@@ -56,7 +58,7 @@ pub fn source_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
     Records::of_source(replication).points(engine)
 }
 
-/// The published points of a group on its target, the oldest first. Their snapshots can be cloned like any other.
+/// Published points of a group on its target, oldest first. Their snapshots can be cloned like any others.
 ///
 /// # Errors
 /// If a record can't be read.
@@ -64,8 +66,8 @@ pub fn target_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
     Records::of_target(replication).points(engine)
 }
 
-/// Whether source and target of a replication were the same at any time: with [`OnLinkLoss::Stop`](crate::OnLinkLoss) nothing is
-/// acknowledged then before they are again, and not either after a restart.
+/// Whether source and target of a replication were ever in sync: with [`OnLinkLoss::Stop`](crate::OnLinkLoss), no write
+/// is acknowledged until they are in sync again, even after a restart.
 ///
 /// # Errors
 /// If the record can't be read.
@@ -73,7 +75,7 @@ pub fn is_armed(engine: &Engine, replication: u128) -> Result<bool> {
     Ok(armed_session(engine, replication)?.is_some())
 }
 
-/// The session, by the number of its point, since which [`is_armed`] holds.
+/// The session, by the number of its point, since which [`is_armed`] is true.
 ///
 /// # Errors
 /// If the record can't be read.
@@ -81,13 +83,14 @@ pub fn armed_session(engine: &Engine, replication: u128) -> Result<Option<u64>> 
     Records::of_source(replication).get(engine, ARMED)
 }
 
-/// The deletion of the record that [`is_armed`] reads, to be written with the change by which the source continues alone.
+/// Deletion of the record that [`is_armed`] reads, written in the same step as the change that lets the source continue
+/// alone.
 pub fn disarm(replication: u128) -> (String, Option<Bytes>) {
     (Records::of_source(replication).key(ARMED), None)
 }
 
-/// Whether this array, the target, has everything that the source had acknowledged when they were last connected. The source may
-/// have gone on alone since.
+/// Whether this array, the target, has everything that the source had acknowledged when they were last connected. The
+/// source may have continued alone since.
 ///
 /// # Errors
 /// If the record can't be read.
@@ -95,13 +98,13 @@ pub fn is_mirrored(engine: &Engine, replication: u128) -> Result<bool> {
     Ok(Records::of_target(replication).get::<u64>(engine, MIRRORED)?.is_some())
 }
 
-/// The deletion of the record of a target's point alone, to be written with the change by which its snapshots belong to
-/// something else.
+/// Deletion of the record of a target's point alone, written in the same step as the change that gives its snapshots
+/// another owner.
 pub fn detach_target_point(replication: u128, number: u64) -> (String, Option<Bytes>) {
     (Records::of_target(replication).point(number), None)
 }
 
-/// The snapshots of all points and the staging volumes of these replications: disks that no configuration names.
+/// Snapshots of all points and staging volumes of these replications, which no configuration names.
 ///
 /// # Errors
 /// If a record can't be read.
@@ -118,11 +121,11 @@ pub fn disks(engine: &Engine, replications: &BTreeSet<u128>) -> Result<BTreeSet<
     Ok(disks)
 }
 
-/// Deletes everything that this engine holds of a replication, at time `now`. No transfer of it may be under way. What a crash
-/// interrupts is to be called again.
+/// Deletes everything that this engine has of a replication, at time `now`. No transfer of it may be in progress. After
+/// a crash the call must be repeated.
 ///
 /// # Errors
-/// If a point has a retention lock; it stays, and its records as well.
+/// If a point has a retention lock; the point and its records stay.
 pub async fn release(engine: &Engine, replication: u128, now: u64) -> Result<()> {
     for records in ends(replication) {
         for point in records.all_points(engine)? {
@@ -148,7 +151,7 @@ fn ends(replication: u128) -> [Records; 2] {
     [Records::of_source(replication), Records::of_target(replication)]
 }
 
-/// The staging volumes with the keys of their records.
+/// Staging volumes with the keys of their records.
 fn staging(records: &Records, engine: &Engine) -> Result<Vec<(String, DiskId)>> {
     let list = records.list::<u128>(engine, "staging/")?.into_iter();
     Ok(list.map(|(source, id)| (records.key(&format!("staging/{source}")), DiskId(id))).collect())

@@ -1,7 +1,7 @@
-//! Fingerprints of stored blocks that were read: a block that many volumes share is read and hashed once.
+//! Cache of fingerprints of stored blocks: a block shared by many volumes is read and hashed once.
 //!
-//! They are kept by the identity that the engine gives a block, which stands for its content ([`engine::Stored`]), so that
-//! nothing has to be forgotten when blocks are moved or overwritten. The size is fixed.
+//! The key is the engine's identity of a block, which stands for its content ([`engine::Stored`]), so no entry has to
+//! be invalidated when blocks are moved or overwritten. The size is fixed.
 
 use crate::disk::{self, BLOCK_BYTES};
 use crate::fingerprint::{Fingerprint, Key};
@@ -13,10 +13,10 @@ use engine::{Engine, Stored};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Spreads identities, most of which are consecutive.
+/// Multiplier that spreads identities, most of which are consecutive.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Fingerprints by identity, of an engine and under a key.
+/// Fingerprints by identity, for one engine and key.
 pub struct Known(Table<Fingerprint>);
 
 /// Hash and tag of an identity.
@@ -27,27 +27,27 @@ fn key(identity: u64) -> Option<(u64, u64)> {
 /// A block of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// It reads as zeros.
+    /// The block reads as zeros.
     Zeros,
-    /// It was read now.
+    /// The block was read now.
     Read(Fingerprint, Bytes),
-    /// Its stored form was read before.
+    /// The stored block was read before.
     Known(Fingerprint),
 }
 
 impl Known {
-    /// Room for this many; of none it knows nothing.
+    /// A cache with this many entries; with zero it finds nothing.
     pub fn new(entries: usize) -> Self {
         Self(Table::new(entries))
     }
 
-    /// The fingerprint of what has this identity.
+    /// Fingerprint of the block with this identity.
     pub fn find(&mut self, identity: u64) -> Option<Fingerprint> {
         let (hash, tag) = key(identity)?;
         self.0.find(hash, tag)
     }
 
-    /// Notes the fingerprint of what has this identity.
+    /// Records the fingerprint of the block with this identity.
     pub fn insert(&mut self, identity: u64, fingerprint: Fingerprint) {
         if let Some((hash, tag)) = key(identity) {
             self.0.insert(hash, tag, fingerprint);
@@ -55,7 +55,7 @@ impl Known {
     }
 }
 
-/// Reader of disks of an engine, which remembers fingerprints.
+/// Reader of an engine's disks that caches fingerprints.
 #[derive(Clone)]
 pub struct Reader {
     engine: Arc<Engine>,
@@ -64,17 +64,17 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader that remembers this many blocks.
+    /// A reader with room for this many fingerprints.
     pub fn new(engine: Arc<Engine>, key: Key, entries: usize) -> Self {
         Self { engine, key, known: Arc::new(Mutex::new(Known::new(entries))) }
     }
 
-    /// The content of a run of blocks of a disk that does not change during the call, in order.
+    /// Contents of a run of blocks, in order. The disk must not change during the call.
     pub async fn contents(&self, id: DiskId, first: u64, count: u64) -> Result<Vec<Content>> {
         let disk = disk::find(&self.engine, id)?;
         let geometry = disk.geometry();
         let stored = self.engine.stored(id, first, count).await?;
-        // A disk may end within a block that another one has whole.
+        // A disk may end within a block that is complete in another one.
         let whole = |block| disk::bytes(geometry, block, 1) == BLOCK_BYTES as u64;
         let mut found: Vec<Option<Content>> = Vec::with_capacity(stored.len());
         {

@@ -7,7 +7,7 @@ fn fingerprint(n: u64) -> Fingerprint {
 #[test]
 fn a_fingerprint_is_found_by_its_identity_alone() {
     let mut known = Known::new(1024);
-    // Neighbours, and the first and the last identity that there can be.
+    // Consecutive identities, and the smallest and the largest possible one.
     (0..200).for_each(|n| known.insert(n, fingerprint(n)));
     known.insert(u64::MAX >> 2, fingerprint(1000));
     known.insert(7, fingerprint(70));

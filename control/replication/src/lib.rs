@@ -1,15 +1,16 @@
 //! Replication of a group of volumes to another array: asynchronous by points, and synchronous.
 //!
-//! The source takes a *point*: snapshots of all volumes of the group at one moment. [`Source::sync`] moves what changed since
-//! the last point that both arrays have, [`Target::serve`] applies it to *staging volumes* that no host sees, and publishes the
-//! point as snapshots of these, all in one step. So what is on the target is always the group as it was at one moment.
+//! The source takes a *point*: snapshots of all volumes of the group at one moment. [`Source::sync`] transfers the
+//! changes since the last common point. [`Target::serve`] applies them to *staging volumes*, which no host sees, and
+//! publishes the point as snapshots of these in one step. So the target always has the group as of one moment.
 //!
-//! The spines are [`mod@source`] and [`mod@target`]; everything else is a leaf. Changes come from the maps of the engine, in
-//! *offers*: runs of one volume with a keyed fingerprint of each block. The target says which blocks it wants, and gets only
-//! those, compressed. It remembers each offer that it applied, so that a connection that breaks costs the offers under way.
+//! The spines are [`mod@source`] and [`mod@target`]; all other modules are leaves. The engine's maps provide changes as
+//! *offers*: runs of one volume with a keyed fingerprint of each block. The target requests the blocks that it lacks,
+//! and receives only those, compressed. It records each applied offer, so a broken connection costs only the
+//! outstanding offers.
 //!
-//! There are no sockets, threads or clocks here: the byte stream is the trait [`Stream`], the rest [`Env`]. Both ends must be
-//! authenticated before a byte reaches this crate: it checks what it receives, but not who sent it.
+//! This crate has no sockets, threads or clocks: the byte stream is the trait [`Stream`], the rest [`Env`]. The caller
+//! must authenticate both ends: this crate checks the received data, but not the sender.
 
 mod apply;
 mod changes;

@@ -1,8 +1,10 @@
-//! Mirror: the changes of a group on their way to the other array, and the acknowledgements that wait for them.
+//! Mirror of a synchronous group: the changes in transit to the other array, and the acknowledgements that wait for
+//! them.
 //!
-//! It is the tap of the group's volumes, so it sees changes in the order of the journal. Each that is held has a number, over all
-//! connections. An acknowledgement waits until its number is *done*: the other array has the change, or the mirror has given up
-//! the other array for now. [`Source::mirror`](crate::Source::mirror) moves the changes.
+//! The mirror is the tap of the group's volumes, so it sees changes in the order of the journal. It numbers the changes
+//! that it holds, across all connections. An acknowledgement waits until its number is *done*: the other array has the
+//! change, or the mirror has given up the other array for now. [`Source::mirror`](crate::Source::mirror) sends the
+//! changes.
 
 use block::DiskId;
 use engine::{Hold, Part, Tap, Tapped};
@@ -12,45 +14,45 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of changes that were not sent yet: hosts have no more under way, unless they abort what they have sent.
+/// Maximum bytes of unsent changes. Hosts exceed this only by aborting commands.
 const MAX_QUEUED_BYTES: usize = 256 << 20;
 
-/// Bytes that a change takes besides its data.
+/// Bytes of a change in addition to its data.
 const CHANGE_BYTES: usize = 256;
 
 /// Policy for writes while the other array can't be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLinkLoss {
-    /// They are acknowledged without it.
+    /// Writes are acknowledged without it.
     Continue,
-    /// They wait, and fail after [`Mirror::refuse`].
+    /// Writes wait, and fail after [`Mirror::refuse`].
     Stop,
 }
 
-/// How far both arrays are the same.
+/// Synchronization state of both arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MirrorState {
     /// Writes are acknowledged without the other array.
     CatchingUp,
-    /// A point is on its way with which both will be the same: writes wait for it.
+    /// A point that will bring both in sync is in transit: writes wait for it.
     Joining,
     /// Acknowledged writes are on both arrays.
     InSync,
-    /// The other array is out of reach, and writes wait for it.
+    /// The other array is unreachable, and writes wait for it.
     Held,
-    /// The other array is out of reach, and writes are refused.
+    /// The other array is unreachable, and writes are refused.
     Stopped,
 }
 
 /// Progress of a mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MirrorProgress {
-    /// How far both arrays are the same.
+    /// Synchronization state.
     pub state: MirrorState,
     /// Changes that wait for the other array.
     pub waiting: u64,
-    /// Time from sending a change until the other array had it durably, in nanoseconds, of the last one; `None`
-    /// without a session.
+    /// Time from sending the last change until it was durable on the other array, in nanoseconds; `None` without a
+    /// session.
     pub round_trip_ns: Option<u64>,
 }
 
@@ -61,11 +63,11 @@ enum Mark {
     None,
     /// The point will have these snapshots.
     Expected(Vec<DiskId>),
-    /// It has all changes up to this number.
+    /// The point has all changes up to this number.
     Taken(u64),
 }
 
-/// A change that is to be sent.
+/// A change to send.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub number: u64,
@@ -74,16 +76,16 @@ pub(crate) struct Queued {
 
 struct Inner {
     on_loss: OnLinkLoss,
-    /// Both arrays were the same once: from then on [`OnLinkLoss`] counts.
+    /// Both arrays were in sync: from then on [`OnLinkLoss`] applies.
     armed: bool,
     state: MirrorState,
-    /// Writes are refused until both arrays are the same again.
+    /// Writes are refused until both arrays are in sync again.
     refuses: bool,
-    /// Number of the last change that is held.
+    /// Number of the last held change.
     last: u64,
     /// Changes up to this number are acknowledged.
     done: u64,
-    /// Of the others, those up to this number fail.
+    /// Of the remaining changes, those up to this number fail.
     failed: u64,
     mark: Mark,
     queue: VecDeque<Queued>,
@@ -99,7 +101,7 @@ struct Inner {
 /// The mirror of a group.
 pub struct Mirror(Arc<Mutex<Inner>>);
 
-/// A session of a mirror, which ends when this is dropped.
+/// A session of a mirror; it ends on drop.
 pub(crate) struct Session<'a>(&'a Mirror);
 
 impl Inner {
@@ -110,7 +112,8 @@ impl Inner {
         answered.chain(self.watching.drain(..)).collect()
     }
 
-    /// Changes that the other array does not have. In a session it gets those as well that were refused while it began.
+    /// Number of changes that the other array does not have. In a session, this includes changes that were refused
+    /// while it began.
     fn unanswered(&self) -> u64 {
         let refused = if self.state == MirrorState::InSync { 0 } else { self.failed };
         self.last - self.done.max(refused)
@@ -128,7 +131,7 @@ impl Inner {
         self.queued_bytes = 0;
     }
 
-    /// Policy for writes without the other array.
+    /// Applies the policy for writes without the other array.
     fn fall_back(&mut self) {
         self.state = match self.on_loss {
             OnLinkLoss::Stop if self.armed && self.refuses => MirrorState::Stopped,
@@ -140,7 +143,7 @@ impl Inner {
         };
     }
 
-    /// Takes a change; false if it is not held.
+    /// Takes a change; false if the mirror does not hold it.
     fn take(&mut self, parts: Vec<Tapped>) -> bool {
         if parts.is_empty() {
             return self.state != MirrorState::CatchingUp;
@@ -211,8 +214,9 @@ fn poll_done(inner: &Mutex<Inner>, number: u64, cx: &Context<'_>) -> Poll<block:
 }
 
 impl Mirror {
-    /// A mirror without a session. `armed`: both arrays were the same when this one was stopped
-    /// ([`is_armed`](crate::is_armed)); with [`OnLinkLoss::Stop`] nothing is acknowledged then before they are again.
+    /// A mirror without a session. `armed`: both arrays were in sync when the last mirror ended
+    /// ([`is_armed`](crate::is_armed)); with [`OnLinkLoss::Stop`], no write is acknowledged until they are in sync
+    /// again.
     pub fn new(on_loss: OnLinkLoss, armed: bool) -> Self {
         let mut inner = Inner {
             on_loss,
@@ -235,19 +239,19 @@ impl Mirror {
         Self(Arc::new(Mutex::new(inner)))
     }
 
-    /// How far both arrays are the same.
+    /// Synchronization state of both arrays.
     pub fn state(&self) -> MirrorState {
         self.0.lock().state
     }
 
-    /// Its progress.
+    /// Progress of the mirror.
     pub fn progress(&self) -> MirrorProgress {
         let inner = self.0.lock();
         let (state, round_trip_ns) = (inner.state, inner.round_trip_ns);
         MirrorProgress { state, waiting: inner.unanswered(), round_trip_ns }
     }
 
-    /// Whether both arrays were the same, and nothing was acknowledged by this one alone since.
+    /// Whether both arrays were in sync, and this one has acknowledged nothing alone since.
     pub fn is_armed(&self) -> bool {
         self.0.lock().armed
     }
@@ -257,12 +261,12 @@ impl Mirror {
         self.0.lock().refuses
     }
 
-    /// Returns once both arrays are the same.
+    /// Completes when both arrays are in sync.
     pub async fn in_sync(&self) {
         self.watch(|inner| (inner.state == MirrorState::InSync).then_some(())).await;
     }
 
-    /// Returns true once no change waits for the other array, and false if both are not the same.
+    /// Returns true once no change waits for the other array, and false if both are not in sync.
     pub async fn settled(&self) -> bool {
         self.watch(|inner| match inner.state {
             MirrorState::InSync => (inner.unanswered() == 0).then_some(true),
@@ -285,8 +289,9 @@ impl Mirror {
         .await
     }
 
-    /// Lets this array go on alone until both are the same again, whatever [`OnLinkLoss`] says: what waits is acknowledged. Only
-    /// without a session, and after [`disarm`](crate::disarm) is durable: it would stop after a restart otherwise.
+    /// Lets this array continue alone until both are in sync again, regardless of [`OnLinkLoss`]: waiting writes are
+    /// acknowledged. Only without a session, and after [`disarm`](crate::disarm) is durable; otherwise it would stop
+    /// after a restart.
     pub fn go_alone(&self) {
         self.update(|inner| {
             inner.armed = false;
@@ -296,8 +301,8 @@ impl Mirror {
         });
     }
 
-    /// Sets what happens when the other array is out of reach. With [`OnLinkLoss::Continue`] what waits for it is
-    /// acknowledged now, if it is out of reach.
+    /// Sets the policy for an unreachable array. With [`OnLinkLoss::Continue`], writes that wait for an unreachable
+    /// array are acknowledged now.
     pub fn set_on_link_loss(&self, on_loss: OnLinkLoss) {
         self.update(|inner| {
             inner.on_loss = on_loss;
@@ -307,8 +312,8 @@ impl Mirror {
         });
     }
 
-    /// Refuses writes, also those that wait, until both arrays are the same again; only while they wait for an array
-    /// that is out of reach, or for the point with which both will be the same again.
+    /// Refuses new and waiting writes until both arrays are in sync again. Only while writes wait for an unreachable
+    /// array, or for the point that will bring both in sync.
     pub fn refuse(&self) {
         self.update(|inner| match inner.state {
             MirrorState::Held => {
@@ -338,7 +343,7 @@ impl Mirror {
         Session(self)
     }
 
-    /// The next change to be sent.
+    /// The next change to send.
     pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<crate::Result<Queued>> {
         let mut inner = self.0.lock();
         if let Some(why) = inner.broken {
@@ -358,12 +363,12 @@ impl Mirror {
 }
 
 impl Session<'_> {
-    /// The point of the session will have these snapshots.
+    /// Announces the snapshots of the session's point.
     pub fn expect(&self, snapshots: Vec<DiskId>) {
         self.0.0.lock().mark = Mark::Expected(snapshots);
     }
 
-    /// The other array has the point, and knows durably that it has everything that is acknowledged.
+    /// Notes that the other array has the point, and a durable record that it has all acknowledged writes.
     pub fn join(&self) {
         self.0.update(|inner| {
             let Mark::Taken(number) = inner.mark else { unreachable!("the point was taken") };
@@ -372,12 +377,12 @@ impl Session<'_> {
         });
     }
 
-    /// The other array has all changes up to this number.
+    /// Notes that the other array has all changes up to this number.
     pub fn acknowledge(&self, number: u64) {
         self.0.update(|inner| inner.done = inner.done.max(number));
     }
 
-    /// A change was durable on the other array so long after it was sent.
+    /// Notes the time from sending a change until it was durable on the other array.
     pub fn note_round_trip(&self, ns: u64) {
         self.0.0.lock().round_trip_ns = Some(ns);
     }

@@ -1,7 +1,7 @@
-//! Points of a replicated group as records of the engine: the same on source and target.
+//! Points of a replicated group as records of the engine, with the same format on source and target.
 //!
-//! A point's record and its snapshots come in one step. It goes in several: the record says so first, so that a deletion
-//! which a crash interrupts is finished later, and is never half a point.
+//! A point's record and its snapshots are created in one step. The deletion takes several: the record is marked first,
+//! so an interrupted deletion is finished later, and an incomplete point is never used.
 
 use crate::fingerprint::Digest;
 use crate::{Error, Result};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// A volume of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// Its identity on the source.
+    /// Identity on the source.
     pub source: u128,
     /// The snapshot on this array.
     pub snapshot: u128,
@@ -23,24 +23,24 @@ pub struct Volume {
 /// The content of a group at one moment: a snapshot of each volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
-    /// Grows with every point of the group.
+    /// Number of the point, increasing in the group.
     pub number: u64,
-    /// When it was taken, by the source's [`Env::timestamp`](crate::Env::timestamp).
+    /// Time of the point, by the source's [`Env::timestamp`](crate::Env::timestamp).
     pub taken: u64,
-    /// Its digest, once both arrays have it.
+    /// Digest of the point, once both arrays have it.
     pub digest: Option<[u8; 32]>,
     /// The volumes of the group.
     pub volumes: Vec<Volume>,
-    /// Names of the snapshots that it was taken from, in the order of the volumes; none if it was taken of the volumes.
+    /// Names of its source snapshots, in the order of the volumes; empty if it was taken from volumes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<String>,
     /// On the source: the engine's number of the newest of these snapshots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<u32>,
-    /// It is being deleted.
+    /// Whether the point is being deleted.
     #[serde(default)]
     pub deleting: bool,
-    /// On the source: every change after it went to the other array, which may have made a point of them.
+    /// On the source: whether every later change went to the other array, which may have made a point of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
 }
@@ -52,44 +52,44 @@ impl Point {
         Some(DiskId(volume.snapshot))
     }
 
-    /// The engine's number of the newest disk that it has the content of: what was made later is newer. `None` if that is not
-    /// known.
+    /// The engine's number of the newest disk in the point's content: disks that were created later are newer. `None`
+    /// if unknown.
     pub fn watermark(&self, engine: &Engine) -> Option<u32> {
         let numbers =
             || self.volumes.iter().filter_map(|volume| Some(engine.disk(DiskId(volume.snapshot))?.number));
         self.through.or_else(|| numbers().max())
     }
 
-    /// The number of the point that its source takes next.
+    /// Number of the next point on its source.
     pub fn next_number(&self) -> u64 {
         self.number + 1 + u64::from(self.mirrored)
     }
 
-    /// The session that begins next after this newest point, or that is beginning with it.
+    /// The next session after this newest point, or the one that is beginning with it.
     pub fn next_session(&self) -> u64 {
-        // Its source may hear yet that the target has it, and be in that session.
+        // The source may still be informed that the target has the point, and be in that session.
         if self.mirrored && self.digest.is_none() { self.number } else { self.next_number() }
     }
 
-    /// Its digest, once both arrays have it.
+    /// Digest of the point, once both arrays have it.
     pub fn digest(&self) -> Option<Digest> {
         self.digest.map(Digest)
     }
 }
 
-/// Keys of the records of one end of a replication.
+/// Record keys of one end of a replication.
 #[derive(Clone, Debug)]
 pub struct Records {
     prefix: String,
 }
 
 impl Records {
-    /// Those of the source.
+    /// Record keys of the source.
     pub fn of_source(replication: u128) -> Self {
         Self { prefix: format!("replication-source/{replication:032x}/") }
     }
 
-    /// Those of the target.
+    /// Record keys of the target.
     pub fn of_target(replication: u128) -> Self {
         Self { prefix: format!("replication-target/{replication:032x}/") }
     }
@@ -99,43 +99,44 @@ impl Records {
         format!("{}{name}", self.prefix)
     }
 
-    /// The key of a point: they are in order.
+    /// The key of a point; keys are ordered by number.
     pub fn point(&self, number: u64) -> String {
         self.key(&format!("point/{number:016x}"))
     }
 
-    /// A record, if there is one.
+    /// Reads a record, if it exists.
     pub fn get<T: DeserializeOwned>(&self, engine: &Engine, name: &str) -> Result<Option<T>> {
         let key = self.key(name);
         let found = engine.records(&key).into_iter().find(|(known, _)| *known == key);
         found.map(|(key, value)| parse(&key, &value)).transpose()
     }
 
-    /// All records whose names begin so, in order: what follows in the name, and the value.
+    /// Reads all records with this name prefix, in order: the rest of the name, and the value.
     pub fn list<T: DeserializeOwned>(&self, engine: &Engine, name: &str) -> Result<Vec<(String, T)>> {
         let prefix = self.key(name);
         let records = engine.records(&prefix).into_iter();
         records.map(|(key, value)| Ok((key[prefix.len()..].to_owned(), parse(&key, &value)?))).collect()
     }
 
-    /// All points, the oldest first, and those that are being deleted as well.
+    /// All points, oldest first, including those being deleted.
     pub fn all_points(&self, engine: &Engine) -> Result<Vec<Point>> {
         Ok(self.list(engine, "point/")?.into_iter().map(|(_, point)| point).collect())
     }
 
-    /// The points, the oldest first.
+    /// The points, oldest first.
     pub fn points(&self, engine: &Engine) -> Result<Vec<Point>> {
         let mut points = self.all_points(engine)?;
         points.retain(|point| !point.deleting);
         Ok(points)
     }
 
-    /// The record of a point as it is written.
+    /// The record of a point for writing.
     pub fn record(&self, point: &Point) -> (String, Option<Bytes>) {
         (self.point(point.number), Some(value(point)))
     }
 
-    /// Deletes a point. A retention lock of its snapshots that ends after `now` is an error, and nothing is deleted.
+    /// Deletes a point. If a snapshot has a retention lock that ends after `now`, this is an error, and nothing is
+    /// deleted.
     pub async fn delete(&self, engine: &Engine, mut point: Point, now: u64) -> Result<()> {
         if !point.deleting {
             let disks = point.volumes.iter().filter_map(|volume| engine.disk(DiskId(volume.snapshot)));
@@ -154,7 +155,7 @@ impl Records {
         Ok(engine.put_record(&self.point(point.number), None).await?)
     }
 
-    /// Ends deletions that were interrupted.
+    /// Finishes interrupted deletions.
     pub async fn finish_deletions(&self, engine: &Engine, now: u64) -> Result<()> {
         for point in self.all_points(engine)?.into_iter().filter(|point| point.deleting) {
             self.delete(engine, point, now).await?;

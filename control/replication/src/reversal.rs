@@ -1,8 +1,8 @@
-//! Reversal: source and target change places. Afterwards a replication has another number on both arrays.
+//! Reversal: source and target change roles. Afterwards the replication has another number on both arrays.
 //!
-//! The last point that both have becomes the first one under the new number, with the snapshots that it has: so it is the
-//! base of the first transfer in the other direction, which moves differences only. Everything else under the old number
-//! is not needed any more. Both arrays write the records that are made here in one step with their configuration.
+//! The last common point becomes the first one under the new number, with its existing snapshots: it is the base of the
+//! first transfer in the other direction, which sends only differences. All other records under the old number are no
+//! longer needed. Both arrays write the records created here in the same step as their configuration.
 
 use crate::inventory::unneeded_record;
 use crate::points::{Point, Records, Volume};
@@ -14,18 +14,18 @@ use engine::Engine;
 /// A volume of both arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counterpart {
-    /// Its identity on the array that becomes the source.
+    /// Identity on the array that becomes the source.
     pub source: DiskId,
-    /// Its identity on the array that becomes the target.
+    /// Identity on the array that becomes the target.
     pub target: DiskId,
 }
 
-/// A replication whose ends change places.
+/// A replication whose roles change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reversal {
-    /// Its number until now.
+    /// The old number.
     pub old: u128,
-    /// Its number from now on.
+    /// The new number.
     pub new: u128,
     /// The volumes that both arrays have.
     pub volumes: Vec<Counterpart>,
@@ -35,10 +35,10 @@ pub struct Reversal {
 pub type Written = Vec<(String, Option<Bytes>)>;
 
 impl Reversal {
-    /// On the array that becomes the source: the point that is the base, and what to write.
+    /// For the array that becomes the source: the base, and the records to write.
     ///
     /// # Errors
-    /// [`Error::NoPoint`] if this array has no point, and if a record can't be read.
+    /// [`Error::NoPoint`] if this array has no point; an error if a record can't be read.
     pub fn to_source(&self, engine: &Engine) -> Result<(Point, Written)> {
         let mut written = self.written(engine)?;
         let old = Records::of_target(self.old);
@@ -48,14 +48,14 @@ impl Reversal {
         Ok((carried, written))
     }
 
-    /// On the array that becomes the target: what to write, for the base that the other array has. If this array does not
-    /// have it, the first transfer offers everything.
+    /// For the array that becomes the target: the records to write, for the base of the other array. Without this base
+    /// here, the first transfer offers everything.
     ///
     /// # Errors
     /// If a record can't be read.
     pub fn to_target(&self, engine: &Engine, base: u64, digest: Digest) -> Result<Written> {
         let mut written = self.written(engine)?;
-        // The other array has published the point, even if this one has not heard of it.
+        // The other array has published the point, even if this one was not informed.
         let same = |point: &Point| point.number == base && point.digest().is_none_or(|known| known == digest);
         for old in [Records::of_source(self.old), Records::of_target(self.old)] {
             if let Some(point) = old.points(engine)?.into_iter().find(same) {
@@ -67,7 +67,7 @@ impl Reversal {
         Ok(written)
     }
 
-    /// The records that both arrays write. A number that was used before would mix two histories.
+    /// The records for both arrays. Reusing a number would mix two histories.
     fn written(&self, engine: &Engine) -> Result<Written> {
         for records in [Records::of_source(self.new), Records::of_target(self.new)] {
             if !engine.records(&records.key("")).is_empty() {
@@ -79,7 +79,7 @@ impl Reversal {
 
     fn carry(&self, point: &Point, digest: Option<Digest>) -> Point {
         let volume = |volume: &Volume| {
-            // The points of a target may have the identities of the array that becomes the source already.
+            // The points of a target may already have the identities of the array that becomes the source.
             let known = self.volumes.iter().find(|it| it.target.0 == volume.source);
             Volume { source: known.map_or(volume.source, |it| it.source.0), snapshot: volume.snapshot }
         };

@@ -1,6 +1,6 @@
 //! Source: takes points of a group, and transfers them to the other array.
 //!
-//! The source remembers its points only. The target knows where a transfer is resumed.
+//! The source records only its points. The target knows the position at which a transfer is resumed.
 
 use crate::changes::{Block, Changes, Pair, Part};
 use crate::connection::{Connection, Encoded};
@@ -41,7 +41,7 @@ pub struct UserSnapshot {
     pub volume: DiskId,
     /// Its snapshot.
     pub snapshot: DiskId,
-    /// The name of the snapshot.
+    /// Name of the snapshot.
     pub name: String,
 }
 
@@ -50,22 +50,22 @@ pub struct UserSnapshot {
 pub struct Synced {
     /// The point that the target has published.
     pub point: u64,
-    /// Blocks with data that differ from the base; since the connection was opened.
+    /// Blocks with data that differ from the base, since the connection was opened.
     pub offered_blocks: u64,
-    /// Of these, blocks that the target did not have.
+    /// Number of these blocks that the target did not have.
     pub sent_blocks: u64,
-    /// Blocks that were read: those whose fingerprint was not known, and of the others those that the target did not have.
+    /// Number of blocks that were read: those with an unknown fingerprint, and others that the target did not have.
     pub read_blocks: u64,
-    /// Bytes of everything that was sent.
+    /// Total bytes sent.
     pub sent_bytes: u64,
 }
 
-/// An offer whose blocks the target may still want.
+/// An offer whose blocks the target may still request.
 struct UnderWay {
     number: u64,
     snapshot: DiskId,
     blocks: Vec<Block>,
-    /// Number of its blocks, also after they were sent.
+    /// Number of its blocks, including sent ones.
     count: usize,
     answered: bool,
 }
@@ -76,11 +76,11 @@ struct Transfer<'a, S, E> {
     connection: &'a mut Connection<S>,
     under_way: VecDeque<UnderWay>,
     synced: Synced,
-    /// Every change follows.
+    /// Whether every later change follows.
     mirrors: bool,
-    /// Hosts have to wait for it: it goes at full speed.
+    /// Whether hosts wait for the transfer: it runs at full speed.
     urgent: bool,
-    /// When the offer was begun that is under way alone.
+    /// Start of the only outstanding offer.
     begun_ns: u64,
 }
 
@@ -92,12 +92,12 @@ impl<E: Env> Source<E> {
         Self { engine, env, key, reader, array, limits, throttle, turns: Turns::default() }
     }
 
-    /// The limit of what is sent to the other array, over all groups.
+    /// Limit of the traffic to the other array, for all groups.
     pub fn throttle(&self) -> &Throttle {
         &self.throttle
     }
 
-    /// The points of a group, the oldest first. Those with a digest are on the other array as well.
+    /// Points of a group, oldest first. Points with a digest are also on the other array.
     ///
     /// # Errors
     /// If a record can't be read.
@@ -105,20 +105,20 @@ impl<E: Env> Source<E> {
         Records::of_source(replication).points(&self.engine)
     }
 
-    /// Takes a point of a group: all volumes at one moment. It is durable when this returns.
+    /// Takes a point of a group: all volumes at one moment. The point is durable on return.
     ///
     /// # Errors
-    /// If a volume does not exist, there is none or too many, or a record can't be read.
+    /// If a volume does not exist, if there are no volumes or too many, or if a record can't be read.
     pub async fn take_point(&self, replication: u128, volumes: &[DiskId]) -> Result<Point> {
         let snapshots: Vec<_> = volumes.iter().map(|id| (*id, *id)).collect();
         self.take(replication, &snapshots, |point| point).await
     }
 
-    /// Takes a point of snapshots of the group that are there: all volumes with their snapshots, of one moment. They
-    /// must be newer than the last point ([`Point::watermark`]).
+    /// Takes a point of existing snapshots: one of each volume of the group, of the same moment. They must be newer
+    /// than the last point ([`Point::watermark`]).
     ///
     /// # Errors
-    /// As [`Source::take_point`], and if a snapshot is gone or older.
+    /// As [`Source::take_point`], and if a snapshot was deleted or is older.
     pub async fn take_point_of(&self, replication: u128, snapshots: &[UserSnapshot]) -> Result<Point> {
         let mut found = Vec::with_capacity(snapshots.len());
         for snapshot in snapshots {
@@ -136,7 +136,7 @@ impl<E: Env> Source<E> {
         self.take(replication, &pairs, |point| Point { taken, snapshots: names, through, ..point }).await
     }
 
-    /// Takes a point of volumes from the disks that have their contents.
+    /// Takes a point of volumes from the disks with their contents.
     async fn take(
         &self,
         replication: u128,
@@ -160,18 +160,18 @@ impl<E: Env> Source<E> {
         Ok(point)
     }
 
-    /// Transfers a point to the other array: the one of an interrupted transfer, or the newest. What was under way when
-    /// the future is dropped is resumed by the next call. Afterwards older points are deleted here. It gives way to hosts
+    /// Transfers a point to the other array: the one of an interrupted transfer, or the newest. If the future is
+    /// dropped, the next call resumes the transfer. Deletes older points here afterwards. Gives way to hosts
     /// ([`Env::host_throttle`]).
     ///
     /// # Errors
-    /// Why the point is not published yet.
+    /// The reason why the point is not published yet.
     pub async fn sync<S: Stream>(&self, replication: u128, stream: S) -> Result<Synced> {
         self.transfer(replication, stream, false).await
     }
 
-    /// The same for a group that is to be mirrored: only the first point gives way to hosts. Later ones would never
-    /// be small enough beside hosts that write more than a slow transfer moves.
+    /// Like [`Source::sync`], for a group to be mirrored: only the first point gives way to hosts. Later ones would
+    /// never become small enough if hosts write more than a slow transfer sends.
     ///
     /// # Errors
     /// As [`Source::sync`].
@@ -190,8 +190,8 @@ impl<E: Env> Source<E> {
         };
         self.note_published(&records, &theirs).await?;
         let points = records.points(&self.engine)?;
-        // A point whose taking was given up is there before it is durable. If the target began it and a crash took it away,
-        // the next point would have its number.
+        // A point from an abandoned call may exist before it is durable. If the target began it and a crash removed it
+        // here, the next point would have the same number.
         self.engine.confirm_records().await?;
         let resumed = position.and_then(|position| resumable(&points, position));
         let newest = points.last().ok_or(Error::NoPoint)?;
@@ -225,7 +225,7 @@ impl<E: Env> Source<E> {
         Ok(synced)
     }
 
-    /// Notes that points are published of which this array has not heard.
+    /// Records points that were published without this array being informed.
     async fn note_published(&self, records: &Records, theirs: &[(u64, Digest)]) -> Result<()> {
         for mut point in records.points(&self.engine)?.into_iter().filter(|point| point.digest.is_none()) {
             if let Some((_, digest)) = theirs.iter().find(|(number, _)| *number == point.number) {
@@ -240,8 +240,8 @@ impl<E: Env> Source<E> {
         self.delete_points(records, |point| point.number < number).await
     }
 
-    /// Deletes points whose transfer was given up: they would gather while a connection breaks again and again. The
-    /// newest one is to be kept, so that no other point gets its number.
+    /// Deletes points whose transfer was abandoned: otherwise repeated connection failures would accumulate points. The
+    /// newest one is kept, so its number is not reused.
     async fn delete_abandoned(&self, records: &Records, kept: &[u64]) -> Result<()> {
         self.delete_points(records, |point| point.digest.is_none() && !kept.contains(&point.number)).await
     }
@@ -249,7 +249,7 @@ impl<E: Env> Source<E> {
     async fn delete_points(&self, records: &Records, choose: impl Fn(&Point) -> bool) -> Result<()> {
         for point in records.points(&self.engine)?.into_iter().filter(choose) {
             match records.delete(&self.engine, point, self.env.retention_now()).await {
-                // An operator has locked a snapshot: the point is deleted by a later transfer.
+                // An operator has locked a snapshot: a later transfer deletes the point.
                 Err(Error::Disk(block::Error::RetentionLocked { .. })) => {}
                 result => result?,
             }
@@ -258,14 +258,15 @@ impl<E: Env> Source<E> {
     }
 }
 
-/// The point of an interrupted transfer, if it and its base are still here.
+/// The point of an interrupted transfer, if the point and its base still exist.
 fn resumable(points: &[Point], position: Position) -> Option<(&Point, Position)> {
     let point = points.iter().find(|point| point.number == position.point && point.digest.is_none())?;
     let base = position.base == 0 || points.iter().any(|known| known.number == position.base);
     base.then_some((point, position))
 }
 
-/// Waits until `wait_ns` returns zero for the current time, from `now` on. It is called again, as its result may change.
+/// Waits until `wait_ns` returns zero for the current time, starting at `now`. It is called repeatedly, as its result
+/// may change.
 async fn wait_while<E: Env>(env: &E, mut now: u64, wait_ns: impl Fn(u64) -> u64) {
     loop {
         match wait_ns(now) {
@@ -358,7 +359,7 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         }
     }
 
-    /// The most blocks that the next offer may have; `None` before what is under way was applied.
+    /// Maximum number of blocks in the next offer; `None` until outstanding offers were applied.
     async fn admit(&mut self, limits: Limits) -> Option<usize> {
         let env = &self.source.env;
         if self.under_way.len() >= limits.offers {
@@ -400,7 +401,7 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         Ok(digest)
     }
 
-    /// Sends the blocks of an offer that are wanted.
+    /// Sends the wanted blocks of an offer.
     async fn answer(&mut self, number: u64, wanted: &Bytes) -> Result<()> {
         let open = self.under_way.iter_mut().find(|offer| !offer.answered);
         let Some(offer) = open.filter(|offer| offer.number == number) else {
@@ -423,7 +424,7 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         self.send(&Message::Blocks { number, method, packed }).await
     }
 
-    /// The bytes of blocks, those that were not read yet from the snapshot.
+    /// The data of blocks; blocks without data are read from the snapshot.
     async fn bytes_of(&mut self, snapshot: DiskId, blocks: Vec<Block>) -> Result<Vec<Bytes>> {
         let mut runs = Vec::new();
         for block in &blocks {
@@ -445,7 +446,7 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         bytes.ok_or(Error::Malformed("a read of another length"))
     }
 
-    /// Sends a message at the rate that is allowed; at once if writes of hosts wait for it.
+    /// Sends a message at the permitted rate; at once if writes of hosts wait for it.
     async fn send(&mut self, message: &Message) -> Result<()> {
         let (message, env) = (Encoded::new(message), &self.source.env);
         self.synced.sent_bytes += message.len() as u64;

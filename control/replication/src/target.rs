@@ -1,6 +1,6 @@
 //! Target: applies offers to staging volumes, and publishes points.
 //!
-//! After each offer the position is durable in a record, so that the next connection begins with the offer after it. The
+//! After each offer the position is durable in a record, so the next connection begins with the following offer. An
 //! offer that was applied without the record is offered again, and found in place.
 
 use crate::apply::Offers;
@@ -33,18 +33,18 @@ pub struct Target<E> {
     array: u128,
     index: Arc<Mutex<Index>>,
     turns: Turns,
-    /// Replications of which every change arrives.
+    /// Replications with every change arriving.
     following: Mutex<BTreeSet<u128>>,
 }
 
 /// Record `group`: this array is the target.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct GroupRecord {
-    /// Points get a retention lock for this long, in the unit of [`Env::timestamp`]; none if zero.
+    /// Retention lock of points in the unit of [`Env::timestamp`]; none if zero.
     lock: u64,
 }
 
-/// Record `transfer`: what is under way. It has the size of the group, and is written once for each point.
+/// Record `transfer`: the transfer in progress. Its size depends on the group, and it is written once for each point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TransferRecord {
     point: u64,
@@ -52,13 +52,13 @@ struct TransferRecord {
     base: u64,
     /// Identity on the source, block length and number of logical blocks.
     volumes: Vec<(u128, u32, u64)>,
-    /// Names of the snapshots that the point was taken from.
+    /// Names of the point's source snapshots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     snapshots: Vec<String>,
 }
 
-/// Record `position`: where a transfer is resumed. It is there once the staging volumes are ready, and is written
-/// after each offer.
+/// Record `position`: the position at which a transfer is resumed. It exists once the staging volumes are ready, and is
+/// written after each offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PositionRecord {
     next: u64,
@@ -103,7 +103,7 @@ struct Session<'a, S, E> {
     offers: Offers,
     /// Position of the next offer: its number, volume, and block.
     next: (u64, u32, u64),
-    /// Every change follows the point.
+    /// Whether every change follows the point.
     mirrors: bool,
 }
 
@@ -115,8 +115,8 @@ impl<E: Env> Target<E> {
         Self { engine, env, key, reader, array, index, turns: Turns::default(), following: Mutex::default() }
     }
 
-    /// Makes this array the target of a group. Its points get a retention lock for `lock`, in the unit of
-    /// [`Env::timestamp`]; none if that is zero. It may be called again, to change that for later points.
+    /// Makes this array the target of a group. Its points get a retention lock of `lock`, in the unit of
+    /// [`Env::timestamp`]; none if zero. May be called again to change the lock of later points.
     ///
     /// # Errors
     /// If the record can't be written.
@@ -125,7 +125,7 @@ impl<E: Env> Target<E> {
         Ok(self.engine.put_record(&key, Some(value(&GroupRecord { lock }))).await?)
     }
 
-    /// The published points of a group, the oldest first. Their snapshots can be cloned like any other.
+    /// Published points of a group, oldest first. Their snapshots can be cloned like any others.
     ///
     /// # Errors
     /// If a record can't be read.
@@ -133,11 +133,11 @@ impl<E: Env> Target<E> {
         Records::of_target(replication).points(&self.engine)
     }
 
-    /// Deletes a published point, also while a later one is transferred.
+    /// Deletes a published point, even during the transfer of a later one.
     ///
     /// # Errors
-    /// [`Error::Newest`] for the newest one, [`Error::Busy`] if a transfer needs it as its base, and if it has a retention lock; it
-    /// stays then.
+    /// [`Error::Newest`] for the newest one, [`Error::Busy`] if a transfer needs it as its base; an error if it has a
+    /// retention lock. The point then stays.
     pub async fn delete_point(&self, replication: u128, number: u64) -> Result<()> {
         let _deleting = self.turns.delete(replication, number)?;
         let records = Records::of_target(replication);
@@ -145,7 +145,7 @@ impl<E: Env> Target<E> {
         if points.last().is_some_and(|newest| newest.number == number) {
             return Err(Error::Newest(number));
         }
-        // What is under way was begun with the content of its base, and may have to begin again.
+        // A transfer in progress began with the content of its base, and may have to begin again.
         let transfer: Option<TransferRecord> = records.get(&self.engine, TRANSFER)?;
         if transfer.is_some_and(|transfer| transfer.base == number) {
             return Err(Error::Busy);
@@ -156,11 +156,11 @@ impl<E: Env> Target<E> {
         }
     }
 
-    /// Serves one connection: at most one point. Returns its number, or `None` if the source had nothing to send. What was
-    /// applied when the future is dropped stays, and the next connection continues after it.
+    /// Serves one connection: at most one point. Returns its number, or `None` if the source had nothing to send. If
+    /// the future is dropped, applied data stays, and the next connection resumes after it.
     ///
     /// # Errors
-    /// Why the connection ended before the point was published.
+    /// The reason why the connection ended before the point was published.
     pub async fn serve<S: Stream>(&self, stream: S) -> Result<Option<u64>> {
         let mut connection = Connection::open(stream, self.array).await?;
         let served = self.serve_connection(&mut connection).await;
@@ -191,7 +191,7 @@ impl<E: Env> Target<E> {
         let known = points.iter().rev().take(MAX_POINTS);
         let known = known.map(|point| (point.number, point.digest().unwrap_or_default())).collect();
         let position = self.position(&records)?;
-        // What a connection before this one published may not be durable yet, and the source deletes what it counts on.
+        // The result of an earlier connection may not be durable yet, and the source deletes data that it relies on.
         self.engine.confirm_records().await?;
         connection.send(&Message::State { points: known, position }).await?;
         let mut first = connection.receive().await;
@@ -234,7 +234,7 @@ impl<E: Env> Target<E> {
         Ok(Some(point))
     }
 
-    /// Ends deletions that a crash has interrupted.
+    /// Finishes deletions that a crash interrupted.
     async fn finish_deletions(&self, records: &Records, turn: &Connected<'_>) -> Result<()> {
         let mut points = records.all_points(&self.engine)?;
         points.retain(|point| point.deleting && !turn.is_deleted(point.number));
@@ -258,8 +258,8 @@ impl<E: Env> Target<E> {
         }))
     }
 
-    /// Begins a transfer: gives the staging volumes the content of the base. Without a base they keep what they have, and
-    /// the source offers everything.
+    /// Begins a transfer: gives the staging volumes the content of the base. Without a base they keep their content,
+    /// and the source offers everything.
     async fn begin(&self, records: &Records, transfer: &TransferRecord) -> Result<()> {
         let volumes = transfer.volumes();
         let distinct: BTreeSet<DiskId> = volumes.iter().map(|volume| volume.id).collect();
@@ -293,7 +293,7 @@ impl<E: Env> Target<E> {
         Ok(self.engine.put_record(&position_key, Some(value(&position))).await?)
     }
 
-    /// The staging volume of a volume; it is created if there is none.
+    /// The staging volume of a volume, created if it does not exist.
     async fn make_staging(&self, records: &Records, volume: &SourceVolume) -> Result<DiskId> {
         let name = staging_name(volume.id.0);
         let known: Option<u128> = records.get(&self.engine, &name)?;
@@ -317,7 +317,7 @@ impl<E: Env> Target<E> {
     ) -> Result<Session<'a, S, E>> {
         let transfer: Option<TransferRecord> = records.get(&self.engine, TRANSFER)?;
         let position: Option<PositionRecord> = records.get(&self.engine, POSITION)?;
-        // An older version of the other array gave no names.
+        // An older version of the other array sent no names.
         let same = |known: &TransferRecord| {
             *known == TransferRecord { snapshots: known.snapshots.clone(), ..begin.clone() }
         };
@@ -388,11 +388,11 @@ impl<S: Stream, E: Env> Session<'_, S, E> {
         self.connection.send(&Message::Applied { number: offer.number }).await
     }
 
-    /// Publishes the point: the snapshots of all staging volumes and its record come in one step.
+    /// Publishes the point: the snapshots of all staging volumes and its record are created in one step.
     async fn publish(&mut self, digest: Digest) -> Result<u64> {
         let (target, transfer) = (self.target, &self.transfer);
         if self.offers.len() > 0 || digest.0 != self.position.digest {
-            // The next transfer begins again: what is there is compared then.
+            // The next transfer begins again, and compares existing content.
             let forget = vec![(self.records.key(TRANSFER), None), (self.records.key(POSITION), None)];
             target.engine.put_records(forget).await?;
             let (volume, block) = (self.position.volume, self.position.block);
@@ -425,7 +425,7 @@ impl<S: Stream, E: Env> Session<'_, S, E> {
         Ok(point.number)
     }
 
-    /// Deletes the staging volumes of volumes that are not in the group any more. Older points keep their snapshots.
+    /// Deletes the staging volumes of volumes that have left the group. Older points keep their snapshots.
     async fn delete_unused_staging(&self, now: u64) -> Result<()> {
         let engine = &self.target.engine;
         for (source, staging) in self.records.list::<u128>(engine, "staging/")? {

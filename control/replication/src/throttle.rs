@@ -1,57 +1,57 @@
-//! Bandwidth limit: bytes are sent in the order in which they were counted, at the rate of the moment.
+//! Bandwidth limiter: bytes are sent in the order in which they were counted, at the current rate.
 //!
-//! What waits is counted in bytes and not in time, so that a limit which is changed holds for it as well.
+//! Waiting data is counted in bytes and not in time, so a changed limit applies to it as well.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const NS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Time by which sending may be ahead of its schedule.
+/// Maximum time by which sending may be ahead of the rate.
 const BURST_NS: u64 = 50_000_000;
 
-/// Longest time between two looks at the limit while something waits.
+/// Maximum time between two checks of the limit while data waits.
 pub const MAX_WAIT_NS: u64 = 100_000_000;
 
-/// A limit of bytes per second. It can be changed while it is in use.
+/// A limit in bytes per second, which can be changed during use.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    /// None if zero.
+    /// Zero: unlimited.
     bytes_per_second: AtomicU64,
     schedule: Mutex<Schedule>,
 }
 
-/// Bytes since the beginning, each times [`NS_PER_SECOND`].
+/// Bytes since the start, each times [`NS_PER_SECOND`].
 #[derive(Debug, Default)]
 struct Schedule {
     /// Counted bytes.
     counted: u128,
-    /// Bytes that the limit has let through until `time_ns`.
+    /// Bytes that the limit has admitted until `time_ns`.
     passed: u128,
     time_ns: u64,
 }
 
-/// A place in the order of what is sent.
+/// A position in the order of sent bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Place(u128);
 
 impl Throttle {
-    /// A limit; none if it is zero.
+    /// A limit; zero is unlimited.
     pub fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second: AtomicU64::new(bytes_per_second), schedule: Mutex::default() }
     }
 
-    /// Changes the limit; none if it is zero.
+    /// Changes the limit; zero is unlimited.
     pub fn set(&self, bytes_per_second: u64) {
         self.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
     }
 
-    /// The limit; none if it is zero.
+    /// The limit; zero is unlimited.
     pub fn limit(&self) -> u64 {
         self.bytes_per_second.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that are sent once [`Throttle::wait_ns`] is zero for their place.
+    /// Counts bytes, to be sent once [`Throttle::wait_ns`] is zero for their place.
     pub fn count(&self, now_ns: u64, bytes: usize) -> Place {
         let limit = self.limit();
         let mut schedule = self.schedule.lock();
@@ -63,7 +63,7 @@ impl Throttle {
         place
     }
 
-    /// How long what was counted has still to wait, at the limit of this moment.
+    /// Remaining wait of counted bytes at the current limit.
     pub fn wait_ns(&self, now_ns: u64, place: Place) -> u64 {
         let limit = self.limit();
         let mut schedule = self.schedule.lock();
@@ -79,7 +79,7 @@ impl Throttle {
 }
 
 impl Schedule {
-    /// Lets through what the limit allows until now.
+    /// Admits the bytes that the limit allows until now.
     fn pass(&mut self, limit: u64, now_ns: u64) {
         let time = now_ns.saturating_sub(self.time_ns);
         self.time_ns = self.time_ns.max(now_ns);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Counts bytes; returns how long they wait.
+/// Counts bytes; returns their wait.
 fn wait_of(throttle: &Throttle, now: u64, bytes: usize) -> u64 {
     let place = throttle.count(now, bytes);
     throttle.wait_ns(now, place)
@@ -34,7 +34,7 @@ fn without_a_limit_nothing_waits_and_a_limit_holds_once_it_is_set() {
     throttle.set(1000);
     assert_eq!(wait_of(&throttle, 5, 1000), 0);
     assert_eq!(wait_of(&throttle, 5, 1), 1_000_000_000);
-    // A time without traffic earns no credit.
+    // Idle time earns no credit.
     assert_eq!(wait_of(&throttle, 100_000_000_000, 1000), 0);
     assert_eq!(wait_of(&throttle, 100_000_000_000, 1), 950_000_000);
     throttle.set(0);
@@ -49,7 +49,7 @@ fn a_limit_that_is_changed_holds_for_what_waits() {
     let waiting = throttle.count(SECOND, 1000);
     let after = throttle.count(SECOND, 1);
     assert_eq!([waiting, after].map(|place| throttle.wait_ns(SECOND, place)), [10 * SECOND, 11 * SECOND]);
-    // Ten times as much, and then a tenth: what was let through since counts.
+    // Ten times the rate, then a tenth: bytes admitted since count.
     throttle.set(10_000);
     assert_eq!([waiting, after].map(|place| throttle.wait_ns(SECOND, place)), [SECOND, SECOND + SECOND / 10]);
     assert_eq!(throttle.wait_ns(SECOND + SECOND / 2, waiting), SECOND / 2);

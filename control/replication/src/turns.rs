@@ -1,19 +1,19 @@
-//! Turns of each group: one connection at a time, and deletions of points beside it.
+//! Exclusion for each group: one connection at a time, and concurrent deletions of points.
 //!
-//! A transfer may take hours, in which points beyond the retention have to be deleted. So a connection holds only what it needs:
+//! A transfer may take hours, during which expired points have to be deleted. So a connection locks only what it needs:
 //! every point while the source chooses its base, and the base afterwards.
 
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The connections and deletions of one end.
+/// Connections and deletions of one end.
 #[derive(Default)]
 pub struct Turns(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// By replication: the base that the connection needs; any point if there is none.
+    /// The base that the connection of each replication needs; `None` locks every point.
     connections: BTreeMap<u128, Option<u64>>,
     /// Replication and number of the point.
     deletions: BTreeSet<(u128, u64)>,
@@ -26,7 +26,7 @@ pub struct Connected<'a>(&'a Turns, u128);
 pub struct Deleting<'a>(&'a Turns, u128, u64);
 
 impl Turns {
-    /// The connection of a replication, unless there is one.
+    /// Locks the connection of a replication, unless there is one.
     pub fn connect(&self, replication: u128) -> Result<Connected<'_>> {
         let connections = &mut self.0.lock().connections;
         if connections.contains_key(&replication) {
@@ -36,7 +36,7 @@ impl Turns {
         Ok(Connected(self, replication))
     }
 
-    /// The deletion of a point, unless the connection needs it or it is being deleted.
+    /// Locks the deletion of a point, unless the connection needs it or it is being deleted.
     pub fn delete(&self, replication: u128, number: u64) -> Result<Deleting<'_>> {
         let state = &mut *self.0.lock();
         let needed = state.connections.get(&replication);
@@ -54,7 +54,7 @@ impl Connected<'_> {
         self.0.0.lock().deletions.contains(&(self.1, number))
     }
 
-    /// Needs only this point from now on; none if it is zero.
+    /// Reduces the lock to this point; to none if it is zero.
     pub fn keep(&self, base: u64) {
         self.0.0.lock().connections.insert(self.1, Some(base));
     }

@@ -1,5 +1,5 @@
-//! Messages between a source and a target, in frames of [`peer::frame`]. All numbers are little-endian; fields that
-//! follow the known ones are of a newer version, and ignored.
+//! Messages between source and target, in frames of [`peer::frame`]. All numbers are little-endian; additional fields
+//! belong to a newer version, and are ignored.
 //!
 //! | message | from | then |
 //! |---|---|---|
@@ -24,23 +24,23 @@ use bytes::{BufMut, Bytes, BytesMut};
 use engine::Part;
 use peer::fields::{Fields, put_bytes};
 
-/// Versions of the protocol that this release speaks. The newest that both ends speak is used.
+/// Protocol versions that this release supports. Both ends use the newest common one.
 pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=MIRROR_VERSION;
 
-/// The version since which points have the names of snapshots.
+/// First version with names of snapshots in points.
 pub const NAMES_VERSION: u16 = 2;
 
-/// The version since which every change may follow a point.
+/// First version with changes after a point.
 pub const MIRROR_VERSION: u16 = 3;
 
-/// Longest payload of a frame: the blocks of the longest offer, or its runs and fingerprints.
+/// Maximum payload of a frame: the blocks of the longest offer, or its runs and fingerprints.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_OFFER_BLOCKS * BLOCK_BYTES + (64 << 10);
 
-/// Longest payload before both ends have said hello.
+/// Maximum payload before both ends have sent hello.
 pub const MAX_HELLO_BYTES: usize = 256;
 
 const MAX_TEXT_BYTES: usize = 1024;
-/// Longest name of a snapshot.
+/// Maximum length of a snapshot's name.
 const MAX_NAME_BYTES: usize = 256;
 const RAW: u8 = 0;
 const ZSTD: u8 = 1;
@@ -50,7 +50,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// Content of a run of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing: it was never written, or it was unmapped.
+    /// Nothing: never written, or unmapped.
     Hole,
     /// Zeros that were written.
     Zero,
@@ -63,44 +63,44 @@ pub enum Kind {
 pub struct Extent {
     /// The first block.
     pub first: u64,
-    /// How many.
+    /// Number of blocks.
     pub count: u64,
-    /// Their content.
+    /// Content of the blocks.
     pub kind: Kind,
 }
 
 impl Extent {
-    /// The block after it.
+    /// The block after the run.
     pub fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
 }
 
-/// A part of what changed in one volume: what is offered, wanted, sent and applied as a unit.
+/// A part of the changes of one volume: offered, wanted, sent and applied as a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Its number in the transfer of the point.
+    /// Number in the transfer of the point.
     pub number: u64,
     /// Index of the volume in the group.
     pub volume: u32,
     /// Runs in order.
     pub extents: Vec<Extent>,
-    /// Of each block with data, in order.
+    /// Fingerprint of each block with data, in order.
     pub fingerprints: Vec<Fingerprint>,
-    /// The digest of the point after it.
+    /// Digest of the point after this offer.
     pub digest: Digest,
 }
 
-/// A volume of a point, as the source knows it.
+/// A volume of a point, from the view of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceVolume {
-    /// Its identity on the source.
+    /// Identity on the source.
     pub id: DiskId,
-    /// Its size.
+    /// Size of the volume.
     pub geometry: Geometry,
 }
 
-/// The digest of a point before its first offer: over the digest of its base, and the volumes that it has.
+/// Digest of a point before its first offer: over the digest of its base, and its volumes.
 pub fn first_digest(key: &Key, base: Digest, point: u64, volumes: &[SourceVolume]) -> Digest {
     let mut bytes = BytesMut::new();
     bytes.put_u64_le(point);
@@ -114,18 +114,18 @@ fn put_volume(out: &mut BytesMut, volume: &SourceVolume) {
     out.put_u64_le(volume.geometry.blocks);
 }
 
-/// A transfer that a target has not finished.
+/// An unfinished transfer of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The point.
     pub point: u64,
-    /// The point whose changes it began with; zero if it was none.
+    /// The base that it began with; zero for none.
     pub base: u64,
     /// Number of the next offer.
     pub next: u64,
-    /// Its beginning: index of the volume.
+    /// Start of the next offer: index of the volume.
     pub volume: u32,
-    /// And block.
+    /// Start of the next offer: block.
     pub block: u64,
     /// The digest so far.
     pub digest: Digest,
@@ -136,21 +136,21 @@ pub struct Position {
 pub enum Message {
     /// Kind 1.
     Hello {
-        /// The oldest version that the sender speaks.
+        /// Oldest version that the sender supports.
         least: u16,
-        /// The newest that it speaks.
+        /// Newest version that the sender supports.
         most: u16,
         /// The array.
         array: u128,
     },
     /// Kind 2.
     Open {
-        /// The number that both arrays know the replication of a group by.
+        /// Number of the group's replication on both arrays.
         replication: u128,
     },
     /// Kind 3.
     State {
-        /// The published points with their digests, the newest first.
+        /// Published points with their digests, newest first.
         points: Vec<(u64, Digest)>,
         /// The transfer that was begun and not published.
         position: Option<Position>,
@@ -159,11 +159,11 @@ pub enum Message {
     Begin {
         /// The point.
         point: u64,
-        /// When it was taken, for people.
+        /// Time of the point, for display.
         taken: u64,
-        /// The point whose changes follow; zero if it is none: then everything follows.
+        /// The base of the changes that follow; zero for none: then everything follows.
         base: u64,
-        /// Go on where the last transfer ended.
+        /// Whether to resume the last transfer.
         resume: bool,
         /// All volumes of the group.
         volumes: Vec<SourceVolume>,
@@ -183,9 +183,9 @@ pub enum Message {
     Blocks {
         /// The offer.
         number: u64,
-        /// How they are packed.
+        /// Packing method.
         method: u8,
-        /// The wanted blocks, one after the other.
+        /// The wanted blocks, concatenated.
         packed: Bytes,
     },
     /// Kind 9.
@@ -202,28 +202,28 @@ pub enum Message {
     Published,
     /// Kind 13.
     Snapshots {
-        /// Their names, in the order of the volumes.
+        /// Names in the order of the volumes.
         names: Vec<String>,
     },
     /// Kind 14.
     Mirror,
     /// Kind 15.
     Change {
-        /// Its number in the session.
+        /// Number in the session.
         number: u64,
-        /// Indices of volumes, and what changes in them at one moment.
+        /// Indices of volumes, and their changes at one moment.
         parts: Vec<(u32, Part)>,
     },
     /// Kind 16.
     Durable {
-        /// The last change that is.
+        /// The last durable change.
         number: u64,
     },
     /// Kind 12.
     Refused {
-        /// Why, for programs.
+        /// Reason, for programs.
         reason: Reason,
-        /// Why, for people.
+        /// Reason, for operators.
         text: String,
     },
 }
@@ -269,10 +269,11 @@ impl Offer {
         self.data().flat_map(|(first, count)| first..first + count)
     }
 
-    /// Checks it against the volume that it is for, and where it has to begin.
+    /// Checks the offer against its volume and the expected start.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if its runs are not in order, leave the volume, or have another number of fingerprints.
+    /// [`Error::Malformed`] if its runs are out of order or outside of the volume, or if the number of fingerprints
+    /// differs.
     pub fn check(&self, geometry: Geometry, from: u64) -> Result<()> {
         let mut at = from;
         let mut data: u64 = 0;
@@ -295,7 +296,7 @@ impl Offer {
         Ok(())
     }
 
-    /// Input of the digest of the point: the same for equal content.
+    /// Input for the digest of the point: the same for equal content.
     pub fn chained(&self) -> BytesMut {
         let mut out = BytesMut::with_capacity(16 + 17 * self.extents.len() + 16 * self.fingerprints.len());
         out.put_u32_le(self.volume);
@@ -367,7 +368,7 @@ fn position(from: &mut Fields) -> Result<Position> {
     })
 }
 
-/// The beginning of a text that is no longer than allowed.
+/// The start of a text, up to the maximum length.
 fn bounded(text: impl Iterator<Item = char>) -> String {
     let mut out = String::new();
     for char in text {
@@ -379,7 +380,7 @@ fn bounded(text: impl Iterator<Item = char>) -> String {
     out
 }
 
-/// A name, which is shown to people.
+/// A name for display.
 fn name(from: &mut Fields) -> Result<String> {
     let text = from.bytes(MAX_NAME_BYTES)?;
     let text = std::str::from_utf8(&text).map_err(|_| Error::Malformed("a name that is no text"))?;
@@ -389,7 +390,7 @@ fn name(from: &mut Fields) -> Result<String> {
     }
 }
 
-/// The bytes of a part, which follow all parts.
+/// The data of a part, which follows all parts.
 fn data_of(part: &Part) -> Option<&Bytes> {
     match part {
         Part::Data { data, .. } | Part::Same { data, .. } => Some(data),
@@ -448,7 +449,7 @@ fn reason(byte: u8) -> Reason {
 }
 
 impl Message {
-    /// The number of its kind.
+    /// Number of the message's kind.
     pub fn kind(&self) -> u16 {
         match self {
             Self::Hello { .. } => 1,
@@ -534,7 +535,7 @@ impl Message {
         std::iter::once(out.freeze()).chain(data).collect()
     }
 
-    /// Reads the payload of a frame.
+    /// Decodes the payload of a frame.
     ///
     /// # Errors
     /// [`Error::Malformed`] for an unknown kind, and for fields that are missing, too long or of an unknown value.
@@ -571,7 +572,7 @@ impl Message {
             11 => Self::Published,
             12 => {
                 let (reason, text) = (reason(from.u8()?), from.bytes(MAX_TEXT_BYTES)?);
-                // What is shown to people must not control their terminal.
+                // Displayed text must not control an operator's terminal.
                 let text = String::from_utf8_lossy(&text);
                 Self::Refused {
                     reason,

@@ -1,12 +1,12 @@
-//! Witness: decides which array of a synchronous replication continues alone, so that a failover needs no operator.
+//! Witness: decides which array of a synchronous replication continues alone, so a failover needs no operator.
 //!
-//! It is a third place that both arrays ask after they have lost each other. It holds one [`Ruling`] for each replication, and
-//! [`decide`] is all that it does: the ruling after a request has to be durable before the answer is sent. No clock is involved.
-//! A source acknowledges nothing without the target while both are the same, so that a target which has stopped to apply changes
-//! can ask for the group at any time; a source asks before it acknowledges anything alone.
+//! The witness is a third site that both arrays ask after they have lost each other. It has one [`Ruling`] for each
+//! replication. [`decide`] is a pure function; the new ruling must be durable before the answer is sent. No clock is
+//! involved. A source acknowledges nothing without the target while both are in sync, so a target that has stopped
+//! applying changes can ask for the group at any time. A source asks before it acknowledges anything alone.
 //!
-//! Sessions have numbers, those of the points with which they begin. Each session is granted to one array at most,
-//! and requests of older ones are void, however late they arrive.
+//! A session has the number of the point with which it begins. Each session is granted to at most one array. Requests
+//! for older sessions are void, however late they arrive.
 
 use crate::inventory::armed_session;
 use crate::{Error, Result};
@@ -19,37 +19,37 @@ use serde::{Deserialize, Serialize};
 pub enum End {
     /// The array whose hosts write.
     Source,
-    /// The array that has everything which the source has acknowledged in the session.
+    /// The array that has everything that the source acknowledged in the session.
     Target,
 }
 
 /// Decision of a witness about one replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ruling {
-    /// The newest session that it knows.
+    /// The newest known session.
     pub session: u64,
-    /// The array that continues alone if the session is lost, or was; `None` while it may be either.
+    /// The array that continues alone after the loss of the session; `None` while both may.
     pub alone: Option<End>,
 }
 
-/// Request of an array to a witness. A witness knows the array by the connection, and takes no request for the other end.
+/// Request of an array to a witness. The connection identifies the array; requests for the other end are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// From the source, before it begins a session: the witness is to know the replication.
+    /// From the source, before it begins a session: registers the replication.
     Enroll {
-        /// The session that is begun next, or that is beginning ([`Point::next_session`](crate::Point::next_session)).
+        /// The next session, or the one that is beginning ([`Point::next_session`](crate::Point::next_session)).
         session: u64,
     },
-    /// From the source: both arrays are the same, and it acknowledges nothing alone any more.
+    /// From the source: both arrays are in sync, and it acknowledges nothing alone any more.
     Join {
-        /// The session, which is durable on both.
+        /// The session, which is durable on both arrays.
         session: u64,
     },
-    /// To go on alone. The source asks while it is in no session; the target while it takes part in none, and lets
+    /// Request to continue alone. The source asks while it is in no session; the target while it is in none, and lets
     /// none begin until it has the answer or has given up.
     Alone {
-        /// The session that was lost ([`source_claim`], [`Target::claim`](crate::Target::claim)).
+        /// The lost session ([`source_claim`], [`Target::claim`](crate::Target::claim)).
         session: u64,
         /// The array that asks.
         end: End,
@@ -60,23 +60,24 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It is so, durably.
+    /// Granted, durably.
     Granted,
-    /// The other array continues alone. A source that hears this takes no writes any more; it is so for good.
+    /// The other array continues alone. A source with this answer permanently stops taking writes.
     Other,
-    /// The witness knows of a newer session, or not of this one yet: the array is to ask again.
+    /// The witness knows a newer session, or does not know this one yet: the array has to ask again.
     Outdated,
-    /// The witness does not know the replication, because it is new or has lost what it knew: the source is to enroll
-    /// it and to begin another session.
+    /// The witness does not know the replication, because it is new or has lost its data: the source has to enroll it
+    /// and begin another session.
     Unknown,
 }
 
-/// The ruling after a request, and the answer. The ruling has to be durable before the answer is sent.
+/// The ruling after a request, and the answer. The ruling must be durable before the answer is sent.
 #[must_use]
 pub fn decide(known: Option<Ruling>, request: Request) -> (Option<Ruling>, Answer) {
     let Some(ruling) = known else {
         return match request {
-            // Nothing that was promised before the memory was lost can be claimed: neither end has had a newer session.
+            // No earlier promise can be claimed after the loss of the witness's data: neither end has had a newer
+            // session.
             Request::Enroll { session } => {
                 let ruling = Ruling { session: session.saturating_sub(1), alone: Some(End::Source) };
                 (Some(ruling), Answer::Granted)
@@ -96,7 +97,7 @@ pub fn decide(known: Option<Ruling>, request: Request) -> (Option<Ruling>, Answe
             _ => Answer::Outdated,
         },
         Request::Alone { session, end } => match (session.cmp(&ruling.session), ruling.alone) {
-            // A source that could not report its newest session has gone on alone in no other way.
+            // A source that could not report its newest session has continued alone in no other way.
             (std::cmp::Ordering::Greater, _) if end == End::Source => {
                 return (Some(Ruling { session, alone: Some(end) }), Answer::Granted);
             }
@@ -111,13 +112,13 @@ pub fn decide(known: Option<Ruling>, request: Request) -> (Option<Ruling>, Answe
     (known, answer)
 }
 
-/// The session that a source may name to a witness; `None` if it continues alone anyhow.
+/// The session that a source may name to a witness; `None` if it continues alone anyway.
 ///
 /// # Errors
-/// If the record can't be read, and if the engine has stopped.
+/// If the record can't be read, or if the engine has stopped.
 pub async fn source_claim(engine: &Engine, replication: u128) -> Result<Option<u64>> {
     let session = armed_session(engine, replication)?;
-    // A crash must not take it back: the witness would know of a session that the source does not.
+    // A crash must not undo it: the witness would know a session that the source does not.
     engine.confirm_records().await.map_err(Error::Disk)?;
     Ok(session)
 }

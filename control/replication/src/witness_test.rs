@@ -1,4 +1,4 @@
-//! The rulings of a witness, over all requests in any order.
+//! Rulings of a witness, over all requests in any order.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn ask(known: &mut Option<Ruling>, request: Request) -> Answer {
     answer
 }
 
-/// Calls `look` with every sequence of requests, and their answers.
+/// Calls `look` with every sequence of requests and their answers.
 fn all_sequences(length: usize, look: &mut impl FnMut(&[(Request, Answer)])) {
     fn go_on(
         known: Option<Ruling>,
@@ -53,7 +53,7 @@ fn a_session_is_granted_to_one_array_and_to_the_target_only_after_the_source_joi
             grants.insert((session, alone(End::Source), alone(End::Target)));
         }
     });
-    // Each of them can be had.
+    // Every session can be granted.
     assert_eq!(grants.len(), SESSIONS as usize * 3);
 }
 
@@ -68,7 +68,7 @@ fn what_is_granted_stays_so_until_a_newer_session_and_the_newest_session_never_g
             assert!(after.session >= before.session, "{history:?}");
             let is_kept = after.session > before.session || before.alone.is_none() || before == after;
             assert!(is_kept, "{history:?}");
-            // Asked again, because the answer was lost: the same.
+            // Repeated because the answer was lost: the same answer.
             assert_eq!(decide(known, *request), (known, *answer), "{history:?}");
         }
     });
@@ -97,7 +97,7 @@ fn a_witness_that_has_lost_what_it_knew_grants_nothing_of_before() {
         for session in 1..=5 {
             assert_eq!(ask(&mut known, Request::Alone { session, end }), Answer::Unknown);
         }
-        // The source has had session 5, and the number after it is the target's.
+        // The source has had session 5, and the next number is the target's.
         assert_eq!(ask(&mut known, Request::Enroll { session: 7 }), Answer::Granted);
         for session in 1..=5 {
             assert_eq!(ask(&mut known, Request::Alone { session, end }), Answer::Outdated);

@@ -1,7 +1,7 @@
-//! The sending end of synchronous replication: a point, and every change after it, over one connection.
+//! Sending end of synchronous replication: a point, and every later change, over one connection.
 //!
-//! Writes wait from before the point is taken. So the target has everything that is acknowledged as soon as it has published the
-//! point, and notes that with the point in one step. Changes follow in the order of the journal.
+//! Writes wait from before the point is taken. So the target has all acknowledged writes when it has published the
+//! point, and records that together with the point in one step. Changes follow in the order of the journal.
 
 use super::{Source, Transfer, common};
 use crate::connection::Connection;
@@ -25,36 +25,36 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Attempts to read blocks of a volume that becomes smaller during the read. Each change of size is an operator's, so
-/// that more than a few within one read are a fault of this array.
+/// Attempts to read blocks of a volume that shrinks during the read. An operator causes each change of size, so more
+/// than a few within one read indicate a defect.
 const MAX_READS: u32 = 8;
 
 /// The next event of a session.
 enum Event {
     Received(Message),
     Change(Queued),
-    /// It may be time for a heartbeat, or the target is silent.
+    /// A heartbeat may be due, or the target may be silent.
     Time,
 }
 
-/// A message under way.
+/// An outstanding message.
 struct Sent {
     number: u64,
-    /// The change of which it is the last.
+    /// The change that ends with this message.
     change: Option<u64>,
     ns: u64,
 }
 
-/// Changes on their way.
+/// Changes in transit.
 struct Outgoing<'a, S, E> {
     env: &'a E,
     connection: &'a mut Connection<S>,
     session: &'a Session<'a>,
     engine: &'a Engine,
-    /// Identities of the volumes, by their index.
+    /// Identities of the volumes, by index.
     volumes: Vec<DiskId>,
     sent: VecDeque<Sent>,
-    /// When the last message was sent, and when one was received.
+    /// Time of the last sent message, and of the last received one.
     sent_ns: u64,
     heard_ns: u64,
     /// Number of the next message.
@@ -65,13 +65,13 @@ struct Outgoing<'a, S, E> {
 }
 
 impl<E: Env> Source<E> {
-    /// Keeps a group the same on both arrays, until something fails: it takes a point and transfers it, and then every change.
-    /// Writes of the group wait until then, so what has changed since the last point that both arrays have should be little. When
-    /// this ends, also because the future is dropped, the mirror does with writes as [`OnLinkLoss`](crate::OnLinkLoss) says.
-    /// `mirror` becomes the tap of the volumes, and stays it.
+    /// Keeps a group in sync on both arrays until an error: takes a point and transfers it, then every later change.
+    /// Writes of the group wait until the point is published, so the changes since the last common point should be few.
+    /// After the end, also by dropping the future, the mirror applies [`OnLinkLoss`](crate::OnLinkLoss) to writes.
+    /// `mirror` becomes the tap of the volumes, and stays their tap.
     ///
     /// # Errors
-    /// Why both arrays are not the same any more.
+    /// The reason why both arrays are no longer in sync.
     pub async fn mirror<S: Stream>(
         &self,
         replication: u128,
@@ -93,7 +93,7 @@ impl<E: Env> Source<E> {
         self.note_published(&records, &theirs).await?;
         let newest = records.points(&self.engine)?.last().map(|point| point.number);
         self.delete_abandoned(&records, newest.as_slice()).await?;
-        // Writes that are not acknowledged anyhow may wait as long as it takes.
+        // Writes that could not be acknowledged in any case may wait without a limit.
         let limit = match mirror.is_armed() {
             true => None,
             false => Some(self.env.timer(MAX_JOIN_NS)),
@@ -133,7 +133,7 @@ impl<E: Env> Source<E> {
         self.keep(outgoing, mirror, (&records, point.number)).await
     }
 
-    /// Sends changes until something fails, and deletes older points.
+    /// Sends changes until an error, and deletes older points.
     async fn keep<S: Stream>(
         &self,
         outgoing: Outgoing<'_, S, E>,
@@ -143,7 +143,7 @@ impl<E: Env> Source<E> {
         let mut older = pin!(self.delete_older(records, point));
         let (mut run, mut deleted) = (pin!(outgoing.run(mirror)), false);
         poll_fn(|cx| {
-            // Not before writes went on.
+            // Not before writes continue.
             if !deleted && let Poll::Ready(done) = older.as_mut().poll(cx) {
                 deleted = true;
                 done.unwrap_or_else(|error| {
@@ -155,13 +155,13 @@ impl<E: Env> Source<E> {
         .await
     }
 
-    /// Makes the present state of a group a point of both arrays without a transfer, after a session: nothing of it
-    /// waits for the target, and its volumes have taken no changes since. The target makes the same point of what it
-    /// has ([`Target::seal`](crate::Target::seal)). `session`: the point with which the session began. `None` if
-    /// another one was taken since.
+    /// Makes the current state of a group a common point without a transfer, after a session: no write waits for the
+    /// target, and the volumes have not changed since. The target makes the same point of its data
+    /// ([`Target::seal`](crate::Target::seal)). `session`: the point with which the session began. `None` if another
+    /// one was taken since.
     ///
     /// # Errors
-    /// [`Error::Busy`] while a connection is open, and as [`Source::take_point`].
+    /// [`Error::Busy`] while a connection is open; otherwise as [`Source::take_point`].
     pub async fn seal(&self, replication: u128, session: u64, volumes: &[DiskId]) -> Result<Option<Point>> {
         let _turn = self.turns.connect(replication)?;
         let records = Records::of_source(replication);
@@ -176,7 +176,7 @@ impl<E: Env> Source<E> {
         Ok(Some(point))
     }
 
-    /// Transfers the point of a session. When this returns both arrays know durably that they are the same.
+    /// Transfers the point of a session. On return, both arrays have a durable record that they are in sync.
     async fn transfer_mirrored<S: Stream>(
         &self,
         records: &Records,
@@ -213,7 +213,7 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
         }
     }
 
-    /// Waits for the target, for a change if another one may be under way, and until something is due.
+    /// Waits for the target, for a change if another one may be outstanding, and for the next deadline.
     async fn next(&mut self, mirror: &Mirror) -> Result<Event> {
         let has_room = self.sent.len() < MAX_CHANGES;
         let wait = self.due_ns().saturating_sub(self.env.now_ns());
@@ -231,7 +231,7 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
         .await
     }
 
-    /// When the target counts as silent; without messages under way, when a heartbeat is due.
+    /// Time at which the target counts as silent; without outstanding messages, time of the next heartbeat.
     fn due_ns(&self) -> u64 {
         match self.sent.front() {
             Some(oldest) => oldest.ns.max(self.heard_ns) + MAX_SILENCE_NS,
@@ -239,7 +239,7 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
         }
     }
 
-    /// An empty change, or that the target is silent.
+    /// Sends an empty change, or reports that the target is silent.
     async fn beat(&mut self) -> Result<()> {
         match (self.env.now_ns() >= self.due_ns(), self.sent.is_empty()) {
             (false, _) => Ok(()),
@@ -266,7 +266,7 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
         Ok(())
     }
 
-    /// Sends a change: in one message, which takes effect as a whole, unless it is long or has to be read.
+    /// Sends a change: in one message, which takes effect as a whole, unless the change is long or has to be read.
     async fn send_change(&mut self, Queued { number, parts }: Queued) -> Result<()> {
         for tapped in parts {
             let index = self.volumes.iter().position(|id| *id == tapped.volume);
@@ -315,7 +315,7 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
         Ok(())
     }
 
-    /// Reads blocks and sends what they have. That may be newer than the change: what made it so follows, and was not
+    /// Reads blocks and sends their data, which may be newer than the change: the newer change follows, and was not
     /// acknowledged.
     async fn add_copied(&mut self, volume: u32, from: u64, to: u64) -> Result<()> {
         let disk = disk::find(self.engine, self.volumes[volume as usize])?;
@@ -330,8 +330,8 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
     }
 }
 
-/// Reads the next blocks of those before `to`, as many as a message has, and their number; `None` after the last one
-/// that the disk has by now.
+/// Reads the next blocks before `to`, as many as fit in a message; returns them with their number. `None` after the
+/// current end of the disk.
 async fn read_next(disk: &dyn Disk, at: u64, to: u64) -> Result<Option<(Vec<(Part, u64)>, u64)>> {
     for _ in 0..MAX_READS {
         let end = to.min(disk::blocks(disk.geometry()));
@@ -341,7 +341,7 @@ async fn read_next(disk: &dyn Disk, at: u64, to: u64) -> Result<Option<(Vec<(Par
         let count = (end - at).min(MAX_CHANGE_BLOCKS);
         match read(disk, at, count).await {
             Ok(parts) => return Ok(Some((parts, count))),
-            // The volume has become smaller since.
+            // The volume has become smaller.
             Err(Error::Disk(block::Error::OutOfRange { .. })) => {}
             Err(error) => return Err(error),
         }
@@ -349,7 +349,7 @@ async fn read_next(disk: &dyn Disk, at: u64, to: u64) -> Result<Option<(Vec<(Par
     Err(Error::Unmirrored("the size of a volume does not stay the same while a copy to it is read"))
 }
 
-/// The content of blocks of a disk, as parts with their numbers of blocks of data.
+/// The content of blocks of a disk, as parts with their numbers of data blocks.
 async fn read(disk: &dyn Disk, first: u64, count: u64) -> Result<Vec<(Part, u64)>> {
     let geometry = disk.geometry();
     let extent = disk::extent(geometry, first, count);

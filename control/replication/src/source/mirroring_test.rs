@@ -1,11 +1,11 @@
-//! What a copy has, read from a volume whose size changes during the read.
+//! Content of a copy that is read from a volume whose size changes during the read.
 
 use super::*;
 use block::{Error as DiskError, Extent, Geometry, Pending, Region, Space};
 use parking_lot::Mutex;
 use std::task::{Context, Waker};
 
-/// A disk that becomes smaller with each read, by this number of blocks, until it has this many.
+/// A disk that shrinks with each read, by this number of blocks, down to a minimum.
 struct Shrinking {
     blocks: Mutex<u64>,
     by: u64,
@@ -37,7 +37,7 @@ impl Disk for Shrinking {
         };
         Pending::ready(match op {
             Op::Status(extent) => {
-                // After the size was looked at, and before this takes effect.
+                // Between the look-up of the size and the effect of the read.
                 let mut blocks = self.blocks.lock();
                 *blocks = blocks.saturating_sub(self.by).max(self.least);
                 let region = Region { extent, state: Provisioning::Mapped };
@@ -72,7 +72,7 @@ fn read_all(blocks: u64, by: u64, least: u64) -> Result<Vec<(Part, u64)>> {
 fn what_is_left_of_a_volume_that_became_smaller_is_read() {
     let blocks = |found: Vec<(Part, u64)>| found.iter().map(|(_, blocks)| blocks).sum::<u64>();
     assert_eq!(blocks(read_all(300, 0, 300).unwrap()), 300);
-    // Once, and several times: the rest is not there any more.
+    // Once, and repeatedly: the rest no longer exists.
     assert_eq!(blocks(read_all(100, 30, 70).unwrap()), 70);
     assert_eq!(blocks(read_all(100, 20, 10).unwrap()), 10);
     assert_eq!(blocks(read_all(40, 40, 0).unwrap()), 0);

@@ -1,8 +1,8 @@
-//! The receiving end of synchronous replication: applies every change to the staging volumes.
+//! Receiving end of synchronous replication: applies every change to the staging volumes.
 //!
-//! A record says that the staging volumes have everything which the source has acknowledged; it is there from the publication of the
-//! session's point on, until something else is to happen to the staging volumes. Before that, or for a promotion, they are *sealed*:
-//! their content becomes a point of this array alone, in the same step in which the record goes.
+//! A record marks that the staging volumes have everything that the source has acknowledged. It exists from the
+//! publication of the session's point until the staging volumes are used otherwise. Before that, or for a promotion,
+//! they are *sealed*: their content becomes a point of this array alone, in the same step that deletes the record.
 
 use super::{GROUP, GroupRecord, Session, Target, staging_name};
 use crate::env::{Env, Stream, before};
@@ -18,35 +18,35 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
 impl<E: Env> Target<E> {
-    /// Makes the newest state of a group that was replicated synchronously a point: everything that its source had acknowledged when
-    /// both arrays were last connected. `None` if the newest point has that already, or the source has gone on without this array and
-    /// a transfer has begun since.
+    /// Makes the newest state of a synchronously replicated group a point: everything that its source had acknowledged
+    /// when both arrays were last connected. `None` if the newest point already has this state, or if the source has
+    /// continued without this array and a transfer has begun since.
     ///
     /// # Errors
-    /// [`Error::Busy`] while a connection is open, and if a record can't be read.
+    /// [`Error::Busy`] while a connection is open; an error if a record can't be read.
     pub async fn seal(&self, replication: u128) -> Result<Option<Point>> {
         let _turn = self.turns.connect(replication)?;
         self.seal_staging(&Records::of_target(replication)).await
     }
 
-    /// The session of which this array has everything that the source had acknowledged in it, for a request to a witness: it still
-    /// follows it, or has sealed what it had and published nothing newer. `None` if there is none. No connection may be open, nor
-    /// begin before the witness has answered.
+    /// The session of which this array has everything that the source had acknowledged in it, for a request to a
+    /// witness: the array still follows it, or has sealed its state and published nothing newer. `None` if there is
+    /// none. No connection may be open or begin before the witness has answered.
     ///
     /// # Errors
-    /// If a record can't be read, and if the engine has stopped.
+    /// If a record can't be read, or if the engine has stopped.
     pub async fn claim(&self, replication: u128) -> Result<Option<u64>> {
         let records = Records::of_target(replication);
         let session = match records.get::<u64>(&self.engine, MIRRORED)? {
             Some(session) => Some(session),
             None => self.sealed_session(&records.points(&self.engine)?),
         };
-        // The witness is not to know of a point that a crash takes back.
+        // The witness must not learn of a point that a crash could undo.
         self.engine.confirm_records().await?;
         Ok(session)
     }
 
-    /// The session at the end of which the newest point was sealed.
+    /// The session after which the newest point was sealed.
     fn sealed_session(&self, points: &[Point]) -> Option<u64> {
         let [.., base, newest] = points else { return None };
         let sealed = self.key.seal(base.digest()?, newest.number);
@@ -67,7 +67,8 @@ impl<E: Env> Target<E> {
             pairs.push((DiskId(staging), snapshot));
             volumes.push(Volume { source: *source, snapshot: snapshot.0 });
         }
-        // The source has a point of this number and digest only if both had everything when its volumes took no writes any more.
+        // The source has a point with this number and digest only if both arrays had everything when its volumes
+        // stopped taking writes.
         let number = mirrored + 1;
         let digest = self.key.seal(base.digest().unwrap_or_default(), number);
         let now = self.env.timestamp();
@@ -83,13 +84,13 @@ impl<E: Env> Target<E> {
         self.following.lock().contains(&replication)
     }
 
-    /// When the retention lock of a point ends that is published now; zero if it gets none.
+    /// End of the retention lock of a point that is published now; zero without a lock.
     pub(super) fn locked_until(&self, group: &GroupRecord) -> u64 {
         if group.lock > 0 { self.env.retention_begin().saturating_add(group.lock) } else { 0 }
     }
 }
 
-/// While this is there, every change of a group arrives.
+/// Guard while every change of a group arrives.
 struct Following<'a>(&'a Mutex<BTreeSet<u128>>, u128);
 
 impl<'a> Following<'a> {
@@ -105,13 +106,14 @@ impl Drop for Following<'_> {
     }
 }
 
-/// The record that the staging volumes have everything that was acknowledged.
+/// The record that the staging volumes have all acknowledged writes.
 pub(super) fn mirrored(records: &Records, point: Option<u64>) -> (String, Option<Bytes>) {
     (records.key(MIRRORED), point.map(|point| value(&point)))
 }
 
 impl<S: Stream, E: Env> Session<'_, S, E> {
-    /// Applies changes until the connection ends, or nothing arrives for too long. What has arrived together is durable together.
+    /// Applies changes until the connection ends, or is silent for too long. Changes that arrive together become
+    /// durable together.
     pub(super) async fn follow(&mut self, replication: u128) -> Result<std::convert::Infallible> {
         let _following = Following::new(&self.target.following, replication);
         let mut next = 0;
@@ -144,7 +146,7 @@ impl<S: Stream, E: Env> Session<'_, S, E> {
         }
     }
 
-    /// The same changes, of the staging volumes.
+    /// The changes, translated to the staging volumes.
     fn changes(&self, parts: Vec<(u32, Part)>) -> Result<Vec<Tapped>> {
         let tapped = |(volume, part): (u32, Part)| {
             let staging = self.staging.get(volume as usize).copied();

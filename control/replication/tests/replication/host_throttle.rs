@@ -6,7 +6,7 @@ use rig::block_on;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Transfers until the point is published or so often was looked at both ends; whether it is.
+/// Transfers until the point is published, or for this number of looks at both ends; returns whether it is published.
 fn sync_for_a_while(source: &Array, target: &Array, looks: u64) -> bool {
     let (one, other) = pipe();
     let mut sync = pin!(source.sender.sync(REPLICATION, one));
@@ -23,7 +23,8 @@ fn sync_for_a_while(source: &Array, target: &Array, looks: u64) -> bool {
     false
 }
 
-/// Parts of other sizes, after each break: what was applied stays, and the digest over all parts is the same at both ends.
+/// After each break, parts have other sizes: applied data stays, and the digest over all parts is the same at both
+/// ends.
 #[test]
 fn a_throttled_transfer_goes_on_after_any_break() {
     let mut breaks = 0;
@@ -35,7 +36,7 @@ fn a_throttled_transfer_goes_on_after_any_break() {
         let volume = source.create(1, BLOCKS, 4096);
         (0..BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
         source.take_point(&[1]);
-        // Longer and longer, so that it ends.
+        // Longer and longer, so the loop ends.
         let mut looks = 10;
         while !sync_for_a_while(&source, &target, random.below(looks)) {
             (breaks, looks) = (breaks + 1, looks + 5);

@@ -21,7 +21,7 @@ fn a_point_has_the_content_size_and_provisioning_of_its_source() {
     source.write(&volume, 40 * 8, &[0; 8192]);
     source.do_it(&volume, Op::Unmap(vec![Extent::new(8, 8)]));
     let point = source.take_point(&[1]);
-    // What is written after the point is not in it.
+    // Writes after the point are not part of it.
     source.write(&volume, 0, &random_block(9));
     sync(&source, &target).unwrap();
     let published = target.points().pop().unwrap();
@@ -58,7 +58,7 @@ fn a_first_transfer_of_clones_moves_their_image_once() {
     }
 }
 
-/// A clone has the blocks of its image in the log, whatever is written to it, and whatever moves them.
+/// A clone has the blocks of its image in the log, regardless of later writes and moves.
 #[test]
 fn blocks_that_clones_share_are_read_once() {
     let (source, target) = pair(b"key", b"key");
@@ -74,7 +74,7 @@ fn blocks_that_clones_share_are_read_once() {
     assert_eq!((synced.offered_blocks, synced.sent_blocks), (5 * BLOCKS, BLOCKS + 4));
     assert_eq!(synced.read_blocks, BLOCKS + 4);
 
-    // What is known is sent if the target wants it after all.
+    // A block with a known fingerprint is sent if the target wants it nevertheless.
     let (_, other) = pair(b"key", b"key");
     source.take_point(&[1, 2]);
     let synced = sync(&source, &other).unwrap();
@@ -90,7 +90,7 @@ fn blocks_that_clones_share_are_read_once() {
     }
 }
 
-/// The same stored block is a whole one of the image, and cut off at the end of the clone.
+/// The same stored block is complete in the image, and truncated at the end of the clone.
 #[test]
 fn a_volume_may_end_within_a_block_that_another_has_whole() {
     let (source, target) = pair(b"key", b"key");
@@ -107,7 +107,7 @@ fn a_volume_may_end_within_a_block_that_another_has_whole() {
     assert_eq!(target.read(&copy, 0, 8), random_block(0));
 }
 
-/// Offers that are found elsewhere wait for one that is not, which changes what they were found in.
+/// Offers found elsewhere wait for one that is not, which changes the blocks that they were found in.
 #[test]
 fn blocks_that_move_within_a_volume_are_shared_or_written() {
     let (source, target) = pair(b"key", b"key");
@@ -123,7 +123,7 @@ fn blocks_that_move_within_a_volume_are_shared_or_written() {
     assert_eq!((synced.offered_blocks, synced.sent_blocks), (BLOCKS, BY));
     let copy = target.volume(target.points().pop().unwrap().volumes[0].snapshot);
     (0..BLOCKS).for_each(|block| assert_eq!(target.read(&copy, block, 1), now(block), "block {block}"));
-    // And back, over blocks that lie after each other already.
+    // And back, over blocks that are already consecutive.
     (0..BLOCKS).for_each(|block| source.write(&volume, block, &now((block + BY).min(BLOCKS - 1))));
     source.take_point(&[1]);
     assert_eq!(sync(&source, &target).unwrap().sent_blocks, 0);
@@ -143,7 +143,7 @@ fn a_transfer_keeps_to_its_limit_within_five_percent() {
         let sent = sync(&source, &target).unwrap().sent_bytes;
         assert!(sent > BLOCKS * 4096);
         let (took, wanted) = (source.clock_ns(), sent * 1_000_000_000 / limit);
-        // What a transfer may be ahead of its limit is 50 ms, once.
+        // A transfer may be ahead of its limit by 50 ms, once.
         assert!(took.abs_diff(wanted) <= wanted / 20 + 50_000_000, "{took} ns of {wanted} at {limit} B/s");
     }
 }
@@ -155,18 +155,18 @@ fn what_did_not_change_costs_less_than_a_hundredth() {
     (0..BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
     source.take_point(&[1]);
     sync(&source, &target).unwrap();
-    // A point without any change costs the messages around it.
+    // A point without changes costs only its messages.
     source.take_point(&[1]);
     let synced = sync(&source, &target).unwrap();
     assert_eq!((synced.point, synced.offered_blocks, synced.sent_blocks), (2, 0, 0));
-    // Everything is written again with what was there.
+    // Everything is rewritten with the same data.
     (0..BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
     source.take_point(&[1]);
     let synced = sync(&source, &target).unwrap();
-    // What the source has deduplicated by then is not even offered.
+    // Blocks that the source has deduplicated by then are not offered at all.
     assert!(synced.offered_blocks <= BLOCKS && synced.sent_blocks == 0, "{synced:?}");
     assert!(synced.sent_bytes * 100 <= BLOCKS * 4096, "{synced:?}");
-    // Two blocks change: to one that the target has elsewhere, and to one that it does not have.
+    // Two blocks change: one to data that the target has elsewhere, one to new data.
     source.write(&volume, 5, &random_block(6));
     source.write(&volume, 6, &random_block(999_999));
     source.take_point(&[1]);
@@ -175,7 +175,7 @@ fn what_did_not_change_costs_less_than_a_hundredth() {
     assert_eq!(target.points().len(), 4);
 }
 
-/// The base is gone on the source: everything is compared, and what differs is repaired.
+/// The base was deleted on the source: everything is compared, and differences are repaired.
 #[test]
 fn without_a_common_base_only_what_differs_is_sent() {
     let (source, target) = pair(b"key", b"key");
@@ -253,7 +253,7 @@ fn retention_is_independent_on_the_target() {
     assert_eq!(target.engine.disks().len(), 2, "a staging volume and a snapshot");
 }
 
-/// A transfer that does not end has nothing to do with the deletion of other points.
+/// An unfinished transfer does not prevent the deletion of other points.
 #[test]
 fn a_point_is_deleted_while_a_later_one_is_transferred() {
     let (source, target) = pair(b"key", b"key");
@@ -268,7 +268,7 @@ fn a_point_is_deleted_while_a_later_one_is_transferred() {
     let (one, other) = pipe();
     let mut served = pin!(target.receiver.serve(other));
     let mut sent = pin!(source.sender.sync(REPLICATION, one));
-    // Until the target knows which base the transfer has.
+    // Until the target knows the base of the transfer.
     while target.engine.records(&format!("replication-target/{REPLICATION:032x}/position")).is_empty() {
         poll_once(&mut sent);
         poll_once(&mut served);
@@ -278,7 +278,7 @@ fn a_point_is_deleted_while_a_later_one_is_transferred() {
     assert_eq!(target.points().iter().map(|point| point.number).collect::<Vec<_>>(), [2]);
 }
 
-/// The target keeps what it got, reports why it stopped, and continues from there when there is room.
+/// The target keeps the received data, reports the reason for stopping, and resumes when there is space.
 #[test]
 fn a_full_target_pauses_and_goes_on_where_it_was() {
     let (source, target) = pair(b"key", b"key");

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 
 type Ended<'a> = Pin<Box<dyn Future<Output = Error> + Send + 'a>>;
 
-/// Both ends of a session, which go on only while something waits for them.
+/// Both ends of a session, which run only while the test waits.
 struct Running<'a> {
     source: Ended<'a>,
     target: Pin<Box<dyn Future<Output = replication::Result<Option<u64>>> + Send + 'a>>,
@@ -37,7 +37,7 @@ impl<'a> Running<'a> {
         Self { source: Box::pin(session), target: Box::pin(target.receiver.serve(other)) }
     }
 
-    /// Lets both go on until something is so.
+    /// Runs both ends until a condition is true.
     fn until(&mut self, mut is_so: impl FnMut(&mut Context<'_>) -> bool) {
         block_on(poll_fn(|cx| {
             if is_so(cx) {
@@ -51,7 +51,7 @@ impl<'a> Running<'a> {
         }));
     }
 
-    /// Lets both go on until an operation has ended.
+    /// Runs both ends until an operation has ended.
     fn perform(&mut self, source: &Array, id: u128, op: Op) {
         let mut operation = source.volume(id).execute(op);
         let mut result = None;
@@ -76,7 +76,7 @@ fn write(lba: u64, seed: u64) -> Op {
     Op::Write { lba, data: random_block(seed).into() }
 }
 
-/// The content of the newest state of a volume on the target.
+/// Content of the newest state of a volume on the target.
 fn promoted(target: &Array, id: u128, lba: u64, blocks: u64) -> Vec<u8> {
     block_on(target.receiver.seal(REPLICATION)).unwrap();
     let point = target.points().pop().unwrap();
@@ -100,7 +100,7 @@ fn a_write_is_acknowledged_when_both_arrays_have_it() {
         let volume = source.volume(1);
         let mut held = pin!(volume.execute(write(5, 2)));
         poll_once(&mut held);
-        // A read waits for the local journal alone.
+        // A read waits only for the local journal.
         assert_eq!(source.read(&volume, 5, 1), random_block(2));
         poll_once(&mut held);
         session.until(|cx| held.as_mut().poll(cx).is_ready());
@@ -159,7 +159,7 @@ fn a_source_that_may_goes_on_alone_and_the_target_keeps_what_both_had() {
     source.write(&volume, 5, &random_block(3));
     assert_eq!(promoted(&target, 1, 5, 1), random_block(1));
     assert!(!is_mirrored(&target.engine, REPLICATION).unwrap());
-    // What follows has the number after the sealed one.
+    // Later changes have the number after the sealed one.
     let mut session = Running::begin(&source, &target, &mirror, pipe());
     session.until(|_| is_synced(&mirror));
     drop(session);
@@ -184,7 +184,7 @@ fn a_source_that_may_not_waits_then_refuses_and_does_so_after_a_restart() {
     assert_eq!(block_on(held).unwrap_err(), block::Error::Unreplicated);
     assert_eq!(block_on(volume.execute(write(6, 3))).unwrap_err(), block::Error::Unreplicated);
     assert_eq!(source.read(&volume, 6, 1), vec![0; 4096]);
-    // Snapshots do not change what hosts see.
+    // Snapshots do not change the hosts' view.
     source.snapshot(1, 77, "a snapshot");
 
     let restarted = Arc::new(Mirror::new(OnLinkLoss::Stop, is_armed(&source.engine, REPLICATION).unwrap()));
@@ -234,7 +234,7 @@ fn a_silent_array_is_lost_and_heartbeats_measure_the_round_trip() {
     session.until(|_| is_synced(&mirror));
     assert_eq!(mirror.progress().round_trip_ns, None);
     assert!(target.receiver.is_following(REPLICATION));
-    // Without changes both hear of each other.
+    // Without changes, both ends exchange heartbeats.
     for _ in 0..10 {
         source.pass_ns(HEARTBEAT_NS);
         target.pass_ns(HEARTBEAT_NS);
@@ -246,7 +246,7 @@ fn a_silent_array_is_lost_and_heartbeats_measure_the_round_trip() {
     }
     assert_eq!(mirror.progress().round_trip_ns, Some(0));
 
-    // A target that does not respond any more: the heartbeat, and then the silence.
+    // A target that no longer responds: the heartbeat, then the silence.
     let source_alone = |session: &mut Running<'_>| {
         block_on(poll_fn(|cx| match session.source.as_mut().poll(cx) {
             Poll::Ready(error) => Poll::Ready(Some(error)),
@@ -263,7 +263,7 @@ fn a_silent_array_is_lost_and_heartbeats_measure_the_round_trip() {
     assert_eq!(mirror.state(), MirrorState::Held);
     assert!(!target.receiver.is_following(REPLICATION));
 
-    // A source that sends nothing any more.
+    // A source that no longer sends.
     let mut session = Running::begin(&source, &target, &mirror, pipe());
     session.until(|_| is_synced(&mirror));
     target.pass_ns(MAX_SILENCE_NS);
@@ -284,7 +284,7 @@ fn hosts_wait_for_the_point_of_a_session_for_a_bounded_time() {
     drop(session);
     block_on(held).unwrap();
 
-    // Who stops waits as long as it takes, but writes are refused after a time.
+    // With the policy Stop, writes wait, but are refused after a time.
     let mut session = Running::begin(&source, &target, &mirror, pipe());
     session.until(|_| is_synced(&mirror));
     drop(session);
@@ -319,7 +319,7 @@ fn a_source_without_changes_since_a_session_has_the_point_that_the_target_makes(
     let theirs = block_on(target.receiver.seal(REPLICATION)).unwrap().unwrap();
     assert_eq!((ours.number, ours.digest), (theirs.number, theirs.digest));
     assert_eq!(sync(&source, &target).unwrap().offered_blocks, 0, "both have it");
-    // It is the base of what follows.
+    // The point is the base of later changes.
     source.write(&source.volume(1), 6, &random_block(2));
     source.take_point(&[1, 2]);
     assert_eq!(sync(&source, &target).unwrap().offered_blocks, 1);
@@ -342,7 +342,7 @@ fn an_operator_lets_a_source_go_on_alone_once() {
     block_on(held).unwrap();
     assert_eq!((mirror.state(), mirror.is_armed()), (MirrorState::CatchingUp, false));
     source.write(&volume, 6, &random_block(3));
-    // The policy counts again after the next session.
+    // The policy applies again after the next session.
     let mut session = Running::begin(&source, &target, &mirror, pipe());
     session.until(|_| is_synced(&mirror));
     drop(session);

@@ -1,4 +1,4 @@
-//! Points of snapshots that users have taken, and what peers of version 1 get of them.
+//! Points of users' snapshots, and their replication with peers of version 1.
 
 use crate::support::{
     Array, BLOCKS, End, REPLICATION, pair, pipe_of, poll_once, random_block, sync, sync_over,
@@ -11,7 +11,7 @@ use std::pin::pin;
 /// The newest version at both ends.
 const NEW: [u16; 2] = [2, 2];
 
-/// A source with the points of a volume and of a snapshot of it, which had other data; the first one was transferred.
+/// A source with the points of a volume and of its snapshot with other data; the first point was transferred.
 fn with_snapshot() -> (Array, Array) {
     let (source, target) = pair(b"key", b"key");
     let volume = source.create(1, BLOCKS, 4096);
@@ -26,12 +26,12 @@ fn with_snapshot() -> (Array, Array) {
     source.write(&volume, 5, &random_block(99_999));
     let point = block_on(source.sender.take_point_of(REPLICATION, &[snapshot])).unwrap();
     assert_eq!((point.number, point.taken), (2, taken));
-    // The snapshot itself is not needed any more.
+    // The snapshot itself is no longer needed.
     block_on(source.engine.delete_volume(DiskId(70), 0)).unwrap();
     (source, target)
 }
 
-/// The names of the second point on the target, which has the data of the snapshot.
+/// Names of the second point on the target, which has the data of the snapshot.
 fn names(target: &Array) -> Vec<String> {
     let point = target.points().pop().unwrap();
     assert_eq!(point.number, 2);
@@ -41,7 +41,7 @@ fn names(target: &Array) -> Vec<String> {
     point.snapshots
 }
 
-/// Transfers until the target knows where it is, and loses the connection then.
+/// Transfers until the target knows its position, then loses the connection.
 fn begin((source, target): (&Array, &Array), (one, other): (End, End)) {
     let mut served = pin!(target.receiver.serve(other));
     let mut sent = pin!(source.sender.sync(REPLICATION, one));
@@ -56,7 +56,7 @@ fn a_point_of_snapshots_has_their_data_and_names() {
     let (source, target) = with_snapshot();
     sync(&source, &target).unwrap();
     assert_eq!(names(&target), ["db.nightly"]);
-    // What the volume has follows as any other point.
+    // The content of the volume follows like any other point.
     source.take_point(&[1]);
     assert_eq!(sync(&source, &target).unwrap().sent_blocks, 1);
     let point = target.points().pop().unwrap();
@@ -66,7 +66,7 @@ fn a_point_of_snapshots_has_their_data_and_names() {
 
 #[test]
 fn a_peer_of_version_1_gets_the_point_without_names() {
-    // An older target; and an older source, to which a target of today speaks as to any of its version.
+    // An older target; and an older source, which a current target serves like any array of its version.
     for versions in [[2, 1], [1, 1]] {
         let (source, target) = with_snapshot();
         sync_over(&source, &target, pipe_of(versions)).unwrap();
@@ -77,7 +77,7 @@ fn a_peer_of_version_1_gets_the_point_without_names() {
 #[test]
 fn names_are_refused_if_the_agreement_is_on_version_1() {
     let (source, target) = with_snapshot();
-    // The target hears of version 1, and the source of 2.
+    // The target sees version 1, and the source version 2.
     let refused = sync_over(&source, &target, pipe_of([1, 2])).unwrap_err();
     assert!(matches!(refused, Error::Refused { reason: Reason::Other, .. }), "{refused}");
     assert!(refused.to_string().contains("newer version"), "{refused}");
@@ -85,7 +85,7 @@ fn names_are_refused_if_the_agreement_is_on_version_1() {
     assert_eq!(names(&target), ["db.nightly"]);
 }
 
-/// One of both arrays is upgraded, or the upgrade is taken back, while a point is transferred.
+/// One of both arrays is upgraded, or downgraded, during the transfer of a point.
 #[test]
 fn a_transfer_goes_on_with_another_version_and_the_names_that_it_began_with() {
     for (first, then, wanted) in [(NEW, [2, 1], vec!["db.nightly"]), ([2, 1], NEW, vec![])] {
@@ -109,7 +109,7 @@ fn a_snapshot_that_is_older_than_the_last_point_is_refused() {
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(old), block::Error::Malformed("a snapshot that is older than the last point"));
-    // The point is made after both; what counts is the snapshot that it was taken from.
+    // The point is created after both; its source snapshot counts.
     block_on(source.sender.take_point_of(REPLICATION, std::slice::from_ref(&newer))).unwrap();
     assert_eq!(refused(newer), block::Error::Malformed("a snapshot that is older than the last point"));
     block_on(source.sender.take_point_of(REPLICATION, &[newest])).unwrap();

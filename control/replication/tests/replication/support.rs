@@ -26,17 +26,16 @@ pub const REPLICATION: u128 = 0x77;
 /// Blocks of a volume.
 pub const BLOCKS: u64 = 1500;
 
-/// 4 KiB that neither repeat nor compress.
+/// 4 KiB of random data.
 pub fn random_block(seed: u64) -> Vec<u8> {
     let mut random = block::workload::Random::new(seed ^ 0xabcd);
     (0..512).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
-/// The array, its time as snapshots have it, and its clock in nanoseconds, which only sleeping and tests let go on.
+/// The array, its time for snapshots, and its clock in nanoseconds, which only sleeping and tests advance.
 pub struct TestEnv(u128, AtomicU64, AtomicU64, Option<Hosts>);
 
-/// Hosts that wait a long or a short time, whatever the array does. While there are some, the clock advances with
-/// each look at it.
+/// Hosts with a long or short latency, regardless of the array. While there are some, each reading advances the clock.
 struct Hosts {
     throttle: HostThrottle,
     done: Mutex<(Random, HostIo)>,
@@ -70,7 +69,7 @@ impl Env for TestEnv {
         std::future::ready(())
     }
 
-    /// It is looked at only when what it is a limit of is.
+    /// The limit is polled only together with the work that it limits.
     fn timer(&self, ns: u64) -> impl Future<Output = ()> + Send {
         let end = self.now_ns() + ns;
         poll_fn(move |_| if self.now_ns() >= end { Poll::Ready(()) } else { Poll::Pending })
@@ -90,7 +89,7 @@ pub struct Array {
     _background: Background,
 }
 
-/// The background of an array. It ends when this is dropped, and what it holds is freed.
+/// The background of an array. Dropping it ends the background and frees its resources.
 #[derive(Default)]
 struct Background {
     ended: Arc<AtomicBool>,
@@ -169,7 +168,7 @@ impl Array {
         self.engine.volume(DiskId(id)).unwrap()
     }
 
-    /// Returns once the background has stored all that was written to these volumes.
+    /// Returns once the background has stored all writes to these volumes.
     pub fn until_stored(&self, volumes: &[u128]) {
         let waits = |id: &u128| {
             let blocks = self.volume(*id).geometry().bytes().div_ceil(4096);
@@ -192,18 +191,18 @@ impl Array {
         UserSnapshot { volume, snapshot, name: name.into() }
     }
 
-    /// The points that this array has: of a source, or published ones.
+    /// Points of this array: as a source, or published ones.
     pub fn points(&self) -> Vec<Point> {
         let sent = self.sender.points(REPLICATION).unwrap();
         if sent.is_empty() { self.receiver.points(REPLICATION).unwrap() } else { sent }
     }
 
-    /// Its clock, in nanoseconds.
+    /// Reading of its clock, in nanoseconds.
     pub fn clock_ns(&self) -> u64 {
         self.env.now_ns()
     }
 
-    /// Lets its clock go on.
+    /// Advances its clock.
     pub fn pass_ns(&self, ns: u64) {
         self.env.2.fetch_add(ns, Ordering::Relaxed);
     }
@@ -260,7 +259,7 @@ struct Way {
 
 /// One end of a connection.
 pub struct End {
-    /// The newest version that it is made to say it speaks.
+    /// The newest version that this end pretends to support.
     newest: Option<u16>,
     out: Arc<Mutex<Way>>,
     into: Arc<Mutex<Way>>,
@@ -273,7 +272,7 @@ pub fn pipe() -> (End, End) {
     (end(0), end(1))
 }
 
-/// A connection whose ends say that these are the newest versions that they speak.
+/// A connection whose ends pretend to support these newest versions.
 pub fn pipe_of([source, target]: [u16; 2]) -> (End, End) {
     let (mut one, mut other) = pipe();
     (one.newest, other.newest) = (Some(source), Some(target));
@@ -281,7 +280,7 @@ pub fn pipe_of([source, target]: [u16; 2]) -> (End, End) {
 }
 
 impl End {
-    /// The same greeting with another version.
+    /// Changes the version in a hello message.
     fn greet(&mut self, pieces: &[Bytes], most: u16) {
         let mut decoder = frame::Decoder::default();
         pieces.iter().for_each(|piece| decoder.push(piece.clone()));
