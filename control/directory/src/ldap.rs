@@ -1,4 +1,4 @@
-//! LDAP: the user's entry is searched, and a simple bind with it checks the password (RFC 4511 4.2, RFC 4513 5.1.3).
+//! LDAP: searches the user's entry, then checks the password by a simple bind (RFC 4511 4.2, RFC 4513 5.1.3).
 
 use crate::{
     AuthorizationRequest, Credentials, Directory, DirectoryUser, Error, Ldap, MAX_GROUPS, MAX_NAME_BYTES,
@@ -22,14 +22,14 @@ const UNAVAILABLE: u32 = 52;
 const MEMBER_OF: &str = "memberOf";
 /// The attribute with the name of a group.
 const COMMON_NAME: &str = "cn";
-/// Characters of a server's message that are shown.
+/// Maximum number of displayed characters of a server's message.
 const MAX_SHOWN_CHARS: usize = 200;
 
 /// An LDAP server.
 pub struct Server {
     settings: Ldap,
     secret: Option<String>,
-    /// Time-out of all requests for one user together.
+    /// Total time-out of all requests for one user.
     timeout: Duration,
 }
 
@@ -37,7 +37,7 @@ pub struct Server {
 struct Exchange<'a> {
     server: &'a Server,
     connection: LdapConn,
-    /// When the requests time out.
+    /// Time at which the requests time out.
     deadline: Instant,
 }
 
@@ -154,7 +154,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Entries below a base, at most `max_entries`, and whether these are all.
+    /// Entries below a base, at most `max_entries`; returns whether these are all.
     fn search(
         &mut self,
         base: &str,
@@ -178,7 +178,7 @@ impl Exchange<'_> {
                     server.settings.server
                 )));
             }
-            // Referrals to other servers are not followed: they have not been trusted by an operator.
+            // Referrals to other servers are not followed: no operator has trusted those servers.
             if entry.is_ref() || entry.is_intermediate() {
                 continue;
             }
@@ -196,7 +196,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// The entry of a user, which must be the only one.
+    /// The entry of a user, which must be unique.
     fn find(&mut self, name: &str) -> Result<Option<SearchEntry>> {
         let Ldap { base, user_attribute, .. } = &self.server.settings;
         let filter = self.server.settings.user_filter(name);
@@ -263,7 +263,7 @@ impl Directory for Server {
         }
         let mut exchange = self.connect()?;
         let Some(found) = exchange.find(user)? else {
-            // An unknown name takes as many round trips as a known one.
+            // An unknown name takes the same number of round trips as a known one.
             exchange.bind(&format!("cn=unknown,{}", self.settings.base), password)?;
             return Err(denied());
         };
@@ -273,7 +273,7 @@ impl Directory for Server {
             it if [BUSY, UNAVAILABLE].contains(&it.rc) => return Err(self.failed(LdapError::from(it))),
             it => return Err(Error::refused(format!("the directory refused the bind: {}", message_of(&it)))),
         }
-        // In the directory's spelling: names are case-insensitive there.
+        // In the directory's spelling: its names are case-insensitive.
         let names = values(&found, &self.settings.user_attribute);
         let given = names.iter().find(|name| name.to_lowercase() == user.to_lowercase());
         let name = given.or(names.first()).map_or(*user, String::as_str).to_owned();

@@ -104,11 +104,12 @@ fn users_of_a_real_server_are_authenticated() {
             "{user:?} {password:?}"
         );
     }
-    // A name of two entries is refused, although one of them has the password: here, every entry with this class.
+    // A name that matches two entries is refused, although one of them has the password: here, every entry with this
+    // class.
     let classes = Ldap { user_attribute: "objectClass".into(), ..settings.clone() };
     let several = authenticate(&classes, "inetOrgPerson", "adas password").unwrap_err();
     assert!(matches!(&several, Error::Refused(why) if why.contains("several")), "{several}");
-    // Without rights to read entries no user is found; a search base that does not exist is an error.
+    // Without read permission no user is found; a missing search base is an error.
     let anonymous = Ldap { bind_dn: None, ..settings.clone() };
     assert!(
         Server::new(anonymous, None)

@@ -1,8 +1,8 @@
-//! Identity providers: authentication of users by OpenID Connect or LDAP, with their groups. They authenticate users that are
-//! not local users of the array.
+//! Identity providers: authentication of users and their groups by OpenID Connect or LDAP, for users that are not local
+//! users of the array.
 //!
-//! Calls block until the server has responded, so they need separate threads. The caller maps groups to roles and
-//! keeps sessions.
+//! Calls block until the server has responded, so they need separate threads. The caller maps groups to roles and keeps
+//! sessions.
 
 mod ldap;
 mod oidc;
@@ -20,13 +20,13 @@ const MAX_NAME_BYTES: usize = 256;
 /// Maximum number of groups of a user; others are ignored.
 const MAX_GROUPS: usize = 1000;
 
-/// Why a user was not authenticated, as text for operators, without secrets.
+/// Reason why a user was not authenticated, as text for operators, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The directory rejected the credentials.
     #[error("{0}")]
     Refused(String),
-    /// The directory can't be reached, or its response can't be used.
+    /// The directory is unreachable, or its response is unusable.
     #[error("{0}")]
     Failed(String),
 }
@@ -54,7 +54,7 @@ impl From<trust::Error> for Error {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Settings {
-    /// OpenID Connect. The secret is the client's.
+    /// OpenID Connect. The secret is the client secret.
     Oidc(Oidc),
     /// LDAP. The secret is the password of `bind_dn`.
     Ldap(Ldap),
@@ -63,7 +63,7 @@ pub enum Settings {
 /// An LDAP server with the search bases of its users and groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ldap {
-    /// Its address: `ldaps://name:port`, or `ldap://name:port`.
+    /// Address of the server: `ldaps://name:port`, or `ldap://name:port`.
     pub server: String,
     /// Whether to use STARTTLS.
     pub starttls: bool,
@@ -74,8 +74,8 @@ pub struct Ldap {
     pub base: String,
     /// The attribute with the user name.
     pub user_attribute: String,
-    /// Search base of groups, which list their members and are named by `cn`. If `None`, groups are the distinguished names
-    /// in the users' `memberOf`.
+    /// Search base of groups that list their members and have a `cn`. If `None`, groups are the distinguished names in
+    /// the users' `memberOf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_base: Option<String>,
     /// Trusted certificate authority.
@@ -86,7 +86,7 @@ pub struct Ldap {
 /// An OpenID provider, and the array's registration there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oidc {
-    /// Issuer identifier, which is its address.
+    /// Issuer identifier, which is the provider's address.
     pub issuer: String,
     /// Client identifier of the array.
     pub client_id: String,
@@ -112,12 +112,12 @@ pub struct DirectoryUser {
     pub groups: Vec<String>,
 }
 
-/// An authorization request: where to redirect the browser, and the secrets to check when it comes back.
+/// An authorization request: the URL for the browser, and the secrets for the check of the response.
 #[derive(Clone)]
 pub struct AuthorizationRequest {
-    /// URL to which the browser is redirected.
+    /// URL for the redirect of the browser.
     pub url: String,
-    /// Returned in the redirect back.
+    /// Returned in the redirect to the array.
     pub state: String,
     /// Returned in the ID token.
     nonce: String,
@@ -133,9 +133,9 @@ impl fmt::Debug for AuthorizationRequest {
 
 /// Credentials of a user.
 pub enum Credentials<'a> {
-    /// An authorization code from a redirect back.
+    /// An authorization code from the redirect to the array.
     Code {
-        /// The request that it belongs to.
+        /// The request that the code belongs to.
         request: &'a AuthorizationRequest,
         /// The authorization code.
         code: &'a str,
@@ -173,7 +173,7 @@ pub trait Directory: Send + Sync {
 }
 
 impl Settings {
-    /// Refuses settings that can't work. `secret`: whether there is one.
+    /// Refuses invalid settings. `secret`: whether there is one.
     ///
     /// # Errors
     /// The problem, as text for operators.
@@ -193,7 +193,7 @@ impl Settings {
     }
 }
 
-/// Checks that the names can be shown in lists and logs.
+/// Checks that the names are displayable in lists and logs.
 fn directory_user(name: String, groups: impl IntoIterator<Item = String>) -> Result<DirectoryUser> {
     if !is_readable(&name) {
         let shown = text::shown(&name, 64, "");

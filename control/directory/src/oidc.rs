@@ -1,7 +1,7 @@
 //! OpenID Connect: the authorization code flow (OpenID Connect Core 1.0, section 3.1) with PKCE (RFC 7636).
 //!
-//! The provider's metadata is fetched again for each code, so that its keys may change at any time; for a redirect,
-//! metadata of the last minutes is used.
+//! The provider's metadata is fetched for each code, so its keys may change at any time; a redirect uses recent
+//! metadata.
 
 use crate::{
     AuthorizationRequest, Credentials, Directory, DirectoryUser, Error, MAX_NAME_BYTES, Oidc, Result,
@@ -20,19 +20,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{Duration, Instant};
 
-/// The page of the array that is the redirect URI.
+/// Page of the array for the redirect URI.
 pub const SIGN_IN: &str = "/sign-in";
 
-/// Age up to which metadata is used for a redirect.
+/// Maximum age of metadata for a redirect.
 const METADATA_MAX_AGE: Duration = Duration::from_secs(300);
 /// Maximum size of a response; the largest is a key set.
 const MAX_RESPONSE_BYTES: u64 = 1 << 20;
 /// An invalid code: the provider's error response shows whether the client is registered.
 const INVALID_CODE: &str = "this-is-a-test-of-the-settings";
-/// Characters of a provider's message that are shown.
+/// Maximum number of displayed characters of a provider's message.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// Accepted signature algorithms of ID tokens. HMAC with the client secret is not among them: its holders could forge tokens.
+/// Accepted signature algorithms of ID tokens. HMAC with the client secret is excluded: holders of the secret could
+/// forge tokens.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -87,7 +88,7 @@ struct RequestFailed(String);
 pub struct Provider {
     settings: Oidc,
     secret: Option<ClientSecret>,
-    /// Its metadata as fetched last, and when.
+    /// Metadata and time of the last fetch.
     metadata: Mutex<Option<(Instant, CoreProviderMetadata)>>,
 }
 
@@ -118,7 +119,7 @@ impl Oidc {
     }
 }
 
-/// Checks an address to which secrets are sent: it uses TLS, or a loopback address.
+/// Checks an address that receives secrets: it must use TLS, or a loopback address.
 fn address(text: &str, what: &str) -> Result<ureq::http::Uri> {
     let wrong = |why: &str| Error::failed(format!("{what}, {text:?}, {why}"));
     let uri: ureq::http::Uri =
@@ -143,7 +144,7 @@ impl Provider {
 
     fn send(&self, request: HttpRequest) -> std::result::Result<HttpResponse, RequestFailed> {
         let uri = request.uri().to_string();
-        // The metadata names addresses, too; the same rules hold for them.
+        // The same rules apply to addresses in the metadata.
         let to =
             address(&uri, "an address of the provider").map_err(|error| RequestFailed(error.to_string()))?;
         let agent = trust::agent(to.scheme_str() == Some("https"), self.settings.ca.as_deref(), TIMEOUT);
@@ -250,7 +251,7 @@ impl Directory for Provider {
         let exchange = exchange.map_err(|error| Error::failed(chain(&error)))?;
         let (_, verifier) = PkceCodeChallenge::new_random_sha256();
         match exchange.set_pkce_verifier(verifier).request(&|request| self.send(request)) {
-            // It rejected the code, not the client.
+            // The provider rejected the code, not the client.
             Err(RequestTokenError::ServerResponse(response))
                 if *response.error() == CoreErrorResponseType::InvalidGrant =>
             {
@@ -270,7 +271,7 @@ impl Directory for Provider {
             request = request.add_scope(Scope::new(scope.clone()));
         }
         let (url, state, nonce) = request.set_pkce_challenge(challenge).url();
-        // Browsers are redirected there, so it must not be a script and must use TLS.
+        // Browsers are redirected to this page, so it must not be a script and must use TLS.
         address(url.as_str(), "the provider's page")?;
         Ok(Some(AuthorizationRequest {
             url: url.into(),
@@ -301,7 +302,7 @@ impl Directory for Provider {
     }
 }
 
-/// A claim by its name, or by a path of names separated by dots.
+/// A claim by name, or by a path of names separated by dots.
 fn find<'a>(claims: &'a Value, name: &str) -> Option<&'a Value> {
     claims.get(name).or_else(|| name.split('.').try_fold(claims, |inside, part| inside.get(part)))
 }
@@ -315,7 +316,7 @@ fn groups_of(claim: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Why the provider issued no tokens.
+/// Reason why the provider issued no tokens.
 fn token_error(
     error: RequestTokenError<RequestFailed, StandardErrorResponse<CoreErrorResponseType>>,
 ) -> Error {

@@ -1,21 +1,21 @@
-//! Alerts and their life cycle in the store: raised, acknowledged, closed. A condition that is raised again while its alert
-//! is open is the same alert, so that an operator sees one line for one problem.
+//! Alerts and their life cycle in the store: raised, acknowledged, closed. Raising a condition whose alert is open
+//! updates that alert, so an operator sees one line for one problem.
 
 use crate::event::Severity;
 use crate::store::{Error, Store};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// Closed alerts older than this many numbers are deleted.
+/// Retention of closed alerts, in alert numbers.
 const MAX_ALERTS: i64 = 1000;
 
 /// A condition that an alert reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Its kind, for programs: `space.threshold`.
+    /// Kind for programs, such as `space.threshold`.
     pub kind: String,
     /// Its severity.
     pub severity: Severity,
-    /// The problem and what to do about it, for people.
+    /// The problem and the remedy, for operators.
     pub message: String,
     /// The kind of object concerned, such as `volume group`; `None` is the array itself.
     pub noun: Option<String>,
@@ -28,7 +28,7 @@ pub struct Condition {
 pub enum AlertState {
     /// Not acknowledged.
     Open,
-    /// A user has acknowledged it.
+    /// A user has acknowledged the alert.
     Acknowledged,
     /// The condition has ended, or a user has closed the alert.
     Closed,
@@ -37,24 +37,24 @@ pub enum AlertState {
 /// An alert, open or closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// Its number; later ones are larger.
+    /// Number; later alerts have larger ones.
     pub id: i64,
-    /// Identifies the condition while it lasts: its kind and the object's permanent identity.
+    /// Key of the condition: its kind and the object's permanent identity.
     pub key: String,
-    /// The condition as reported last.
+    /// The condition as last reported.
     pub condition: Condition,
-    /// When it began, in seconds since 1970.
+    /// Time of the first report, in seconds since 1970.
     pub opened: u64,
     /// Time of its last change, in seconds since 1970.
     pub changed: u64,
-    /// The user who acknowledged it.
+    /// The user who acknowledged the alert.
     pub acknowledged: Option<String>,
-    /// When it was closed, in seconds since 1970.
+    /// Time of the closing, in seconds since 1970.
     pub closed: Option<u64>,
 }
 
 impl Alert {
-    /// Its state.
+    /// State of the alert.
     pub fn state(&self) -> AlertState {
         match (self.closed, &self.acknowledged) {
             (Some(_), _) => AlertState::Closed,
@@ -69,9 +69,9 @@ impl Alert {
 pub enum AlertChange {
     /// It is new.
     Opened,
-    /// Its severity rose; an acknowledgement no longer counts.
+    /// The severity rose; an acknowledgement no longer counts.
     Escalated,
-    /// Its text changed, its severity fell, or it was acknowledged.
+    /// The text changed, the severity fell, or the alert was acknowledged.
     Updated,
     /// It was closed.
     Closed,
@@ -80,7 +80,7 @@ pub enum AlertChange {
 const FIELDS: &str = "id, key, kind, severity, message, noun, name, opened, changed, acknowledged, closed";
 
 impl Store {
-    /// Raises a condition. Returns how its alert changed; `None` if nothing did.
+    /// Raises a condition. Returns the change of its alert; `None` if nothing changed.
     pub fn raise(&self, now: u64, key: &str, it: &Condition) -> Result<Option<(AlertChange, Alert)>, Error> {
         self.run(|db| raise(db, now, key, it))
     }
@@ -111,7 +111,7 @@ impl Store {
         self.run(|db| alert(db, id))
     }
 
-    /// Alerts, newest first; without `closed` only those that are open.
+    /// Alerts, newest first; only open ones without `closed`.
     pub fn alerts(&self, closed: bool) -> Result<Vec<Alert>, Error> {
         let which = if closed { "" } else { "WHERE closed IS NULL" };
         let sql = format!("SELECT {FIELDS} FROM alert {which} ORDER BY id DESC");
@@ -139,7 +139,7 @@ fn raise(
         return Ok(None);
     }
     let worse = *severity > old.condition.severity;
-    // An acknowledgement was for the lower severity.
+    // An acknowledgement of the lower severity is void.
     let acknowledged = old.acknowledged.filter(|_| !worse);
     let sql = "UPDATE alert SET kind = ?, severity = ?, message = ?, noun = ?, name = ?, changed = ?,
                acknowledged = ? WHERE id = ?";

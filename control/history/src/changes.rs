@@ -1,17 +1,17 @@
-//! Changed rows of the history, so that they can be copied to other controllers ([`crate::copy`]).
+//! Log of changed rows of the history, for the copies at other controllers ([`crate::copy`]).
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Changes that are remembered. A copy that lacks more begins again.
+/// Maximum number of recorded changes. A copy that lacks more begins again.
 const MAX_CHANGES: usize = 10_000;
 
-/// Tables whose rows have numbers, by which changes are remembered.
+/// Tables whose rows have numbers, which identify changes.
 pub(crate) const NUMBERED: [&str; 4] = ["event", "audit", "alert", "kept"];
 
-/// A row that was added, changed or deleted: the place of its table in [`NUMBERED`], and its number.
+/// A row that was added, changed or deleted: index of its table in [`NUMBERED`], and its number.
 pub(crate) type Changed = (usize, i64);
 
 /// The newest changes of a database.
@@ -23,12 +23,12 @@ struct Log {
     /// Number of the first entry.
     first: u64,
     entries: VecDeque<Changed>,
-    /// Grows with each change of a time series.
+    /// Incremented with each change of a time series.
     series: u64,
 }
 
 impl Changes {
-    /// Follows the changes that are made by a connection.
+    /// Follows the changes made through a connection.
     pub fn follow(&self, connection: &mut Connection) -> Result<(), rusqlite::Error> {
         let log = self.0.clone();
         connection.update_hook(Some(move |_, _: &str, table: &str, row: i64| {
@@ -43,13 +43,13 @@ impl Changes {
         self.0.lock().series += 1;
     }
 
-    /// The number of the next change, and that of changes of time series.
+    /// Numbers of the next change and of the next time series change.
     pub fn numbers(&self) -> (u64, u64) {
         let log = self.0.lock();
         (log.first + log.entries.len() as u64, log.series)
     }
 
-    /// Changes from a number on, at most `limit`; `None` if the first of them is forgotten.
+    /// At most `limit` changes from a number on; `None` if the first of them is no longer recorded.
     pub fn since(&self, number: u64, limit: usize) -> Option<Vec<Changed>> {
         let log = self.0.lock();
         let skipped = usize::try_from(number.checked_sub(log.first)?).ok()?;

@@ -1,9 +1,9 @@
-//! Copies of the history at other controllers: what the controller that serves the array records is sent to the others in
-//! [`Batch`]es, so that the one that takes over has it.
+//! Copies of the history at other controllers. The home sends its records to the other controllers in [`Batch`]es, so
+//! that the controller that takes over has them.
 //!
-//! Rows keep their numbers. So a copy that has been away asks for what comes after its [`Position`], and what only that copy
-//! has, because its controller died before it was sent, goes back by [`Store::absorb`]. A store that is opened from a copy
-//! leaves numbers out for such rows ([`Store::leave_room`]).
+//! Rows keep their numbers. So a copy that was away requests the rows after its [`Position`]. Rows that only the copy
+//! has, because its controller died before sending them, return by [`Store::absorb`]. A store opened from a copy leaves
+//! numbers out for such rows ([`Store::leave_room`]).
 
 use crate::changes::{Changes, NUMBERED};
 use crate::store::{Error, Store};
@@ -14,17 +14,17 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, params_f
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Bytes of a batch, about.
+/// Approximate size of a batch in bytes.
 const MAX_BATCH_BYTES: usize = 64 << 10;
-/// Rows of a batch.
+/// Maximum number of rows in a batch.
 const MAX_BATCH_ROWS: usize = 256;
-/// Newest audit entries that are sent again to a copy that was away: their results may have come after them.
+/// Newest audit entries that are sent again to a copy that was away, since their results may have been recorded later.
 const AUDIT_OVERLAP: i64 = 1000;
-/// Newest events and audit entries of a copy that its home may not have.
+/// Newest events and audit entries of a copy that its home may lack.
 const MAX_TAIL_ROWS: i64 = 200;
-/// Bytes of these, about.
+/// Their approximate size in bytes.
 const MAX_TAIL_BYTES: usize = 1 << 20;
-/// Numbers that are left out for the rows of a former home that died before it could send them.
+/// Numbers left out for rows that a former home could not send before it died.
 const ROOM: i64 = 100;
 
 /// A field of a row.
@@ -42,7 +42,7 @@ impl Field {
         match value {
             ValueRef::Null => Self::Null(()),
             ValueRef::Integer(number) => Self::Integer(number),
-            // No column has numbers with fractions.
+            // No column has fractions.
             ValueRef::Real(number) => Self::Integer(number as i64),
             ValueRef::Text(text) => Self::Text(String::from_utf8_lossy(text).into_owned()),
             ValueRef::Blob(bytes) => Self::Bytes { base64: BASE64_STANDARD.encode(bytes) },
@@ -73,21 +73,21 @@ impl Field {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Rows {
     table: String,
-    /// The copy forgets all rows of the table first.
+    /// The copy first deletes all rows of the table.
     #[serde(default)]
     replaces: bool,
-    /// The copy forgets rows with smaller numbers; of a time series, older ones.
+    /// The copy deletes rows with smaller numbers; in a time series, older ones.
     #[serde(default)]
     from: i64,
-    /// The largest number that was given.
+    /// The largest number ever assigned.
     #[serde(default)]
     given: i64,
-    /// Of a time series: the tier.
+    /// Tier of a time series.
     #[serde(default)]
     tier: i64,
     columns: Vec<String>,
     rows: Vec<Vec<Field>>,
-    /// Numbers of rows that were deleted.
+    /// Numbers of deleted rows.
     #[serde(default)]
     deleted: Vec<i64>,
 }
@@ -102,35 +102,35 @@ impl Rows {
     }
 }
 
-/// A part of the history. Fields that are not known are of a newer release.
+/// A part of the history. Unknown fields are from a newer release.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     tables: Vec<Rows>,
 }
 
 impl Batch {
-    /// True if it says nothing but that the sender is there.
+    /// True if the batch is only a sign of life.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 }
 
-/// Up to where a copy has the history.
+/// Position of a copy in the history.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Position {
-    /// By numbered table the largest number, by time series and tier the newest time.
+    /// The largest number of each numbered table, and the newest time of each time series and tier.
     newest: BTreeMap<String, i64>,
-    /// The newest events and audit entries, of which the other end may lack some.
+    /// The newest events and audit entries, some of which the other end may lack.
     tail: Vec<Rows>,
 }
 
-/// Why copying ends.
+/// Reason for the end of copying.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// SQLite failed.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The history is in memory as its file can't be used, or was until now; or the copy lacks too much. The copy has to
+    /// The history is or was in memory because its file can't be used, or the copy lacks too much. The copy has to
     /// begin again from its position.
     #[error("the copy of the history begins again")]
     Again,
@@ -145,10 +145,10 @@ impl From<rusqlite::Error> for CopyError {
     }
 }
 
-/// Tables that never give a number twice.
+/// Tables that never reuse a number.
 const AUTOMATIC: [&str; 3] = ["event", "audit", "alert"];
 
-/// Samples of others than the whole array.
+/// Samples of subjects other than the whole array.
 const OTHERS: &str = "AND subject != coalesce((SELECT id FROM subject WHERE key = 'array'), -1)";
 
 /// A time series.
@@ -157,7 +157,7 @@ struct Series {
     tiers: i64,
     /// The selected columns, and their table.
     select: &'static str,
-    /// Rows of the newest time change until that is over.
+    /// Whether rows of the newest time change until that time is over.
     grows: bool,
 }
 
@@ -172,7 +172,7 @@ const SERIES: [Series; 3] = [
     Series { table: "replicated", tiers: 2, select: "SELECT * FROM replicated", grows: true },
 ];
 
-/// The rest of the initial state that is still to be sent.
+/// Remaining steps of the initial state.
 enum Step {
     /// Rows of a numbered table after a number; `replaces`: these are all.
     Numbered { table: usize, after: i64, replaces: bool },
@@ -182,33 +182,33 @@ enum Step {
 
 /// Sends the history of a store to one copy.
 pub struct Copier {
-    /// Of the database that is copied.
+    /// Change log of the copied database.
     changes: Changes,
     outages: u64,
-    /// The next change that is to be sent.
+    /// The next change to send.
     next: u64,
     /// The changes of time series that were sent.
     series: u64,
     steps: VecDeque<Step>,
-    /// The newest time that was sent, by series and tier.
+    /// The newest time sent, by series and tier.
     times: BTreeMap<(usize, i64), i64>,
 }
 
 impl Copier {
-    /// True if there may be something to send.
+    /// True if there may be data to send.
     pub fn has_more(&self) -> bool {
         !self.steps.is_empty() || self.changes.numbers() != (self.next, self.series)
     }
 
-    /// The number of changes up to which everything was returned ([`Store::changes`]); `None` at the beginning.
+    /// The number of changes up to which everything was returned ([`Store::changes`]); `None` before the first batch.
     pub fn sent(&self) -> Option<u64> {
         self.steps.is_empty().then_some(self.next)
     }
 
-    /// The next part; an empty one if the copy has everything.
+    /// The next batch; empty if the copy is complete.
     ///
     /// # Errors
-    /// [`CopyError::Again`] and errors of the store.
+    /// [`CopyError::Again`], or an error of the store.
     pub fn next_batch(&mut self, store: &Store) -> Result<Batch, CopyError> {
         let inner = store.0.lock();
         if inner.outages != self.outages || inner.outage.is_some() {
@@ -254,7 +254,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Adds rows of a tier after what was sent; true if these are all.
+    /// Adds rows of a tier after the last sent ones; true if these are all.
     fn measured(
         &mut self,
         db: &Connection,
@@ -263,7 +263,7 @@ impl Copier {
     ) -> Result<bool, CopyError> {
         let Series { table, select: from, .. } = &SERIES[series];
         let sent = self.times.entry((series, tier)).or_insert(-1);
-        // All rows of one time are in one batch.
+        // All rows of one time are in the same batch.
         let newest = format!(
             "SELECT max(time) FROM (SELECT time FROM {table} WHERE tier = ?1 AND time > ?2 ORDER BY time LIMIT ?3)"
         );
@@ -315,7 +315,7 @@ impl Copier {
     }
 }
 
-/// The oldest time in a tier; samples of the whole array are kept for longer than others.
+/// The oldest time in a tier; samples of the whole array are kept longer than others.
 fn oldest(db: &Connection, table: &str, tier: i64) -> Result<i64, CopyError> {
     let others = if table == "sample" { OTHERS } else { "" };
     let sql = format!("SELECT time FROM {table} WHERE tier = ? {others} ORDER BY time LIMIT 1");
@@ -333,7 +333,7 @@ fn number_of(table: &str) -> &'static str {
     if table == "kept" { "rowid" } else { "id" }
 }
 
-/// All columns, the number first.
+/// All columns, starting with the number.
 fn all_of(table: &str) -> &'static str {
     if table == "kept" { "rowid, *" } else { "*" }
 }
@@ -351,7 +351,7 @@ fn select(
     Ok((rows, is_all))
 }
 
-/// Adds rows while they are shorter than `max_bytes`. Returns how many there are, or one more than were added.
+/// Adds rows up to `max_bytes`. Returns the number of rows, or one more than were added.
 fn read(
     db: &Connection,
     sql: &str,
@@ -382,7 +382,7 @@ fn fields(row: &Row<'_>, columns: usize) -> Result<Vec<Field>, rusqlite::Error> 
 }
 
 impl Store {
-    /// Sends this history to a copy that has it up to `position`.
+    /// Sends this history to a copy at `position`.
     ///
     /// # Errors
     /// [`CopyError::Again`] while the file can't be used.
@@ -410,12 +410,12 @@ impl Store {
         Ok(Copier { changes, outages: inner.outages, next, series, steps, times })
     }
 
-    /// Changes of events, the audit log, alerts and entries that expire since it was opened.
+    /// Number of changes of events, the audit log, alerts and expiring entries since the store was opened.
     pub fn changes(&self) -> u64 {
         self.0.lock().changes.numbers().0
     }
 
-    /// Up to where this copy has the history, and what its home may lack.
+    /// Position of this copy, and rows that its home may lack.
     ///
     /// # Errors
     /// [`CopyError::Again`] while the file can't be used.
@@ -446,10 +446,10 @@ impl Store {
         Ok(position)
     }
 
-    /// Makes this a copy of what a batch says.
+    /// Applies a batch to this copy.
     ///
     /// # Errors
-    /// Those of the store, and if it is not a part of a history; then nothing has changed.
+    /// Errors of the store, and data that are not a part of a history; nothing has changed then.
     pub fn apply(&self, batch: &Batch) -> Result<(), CopyError> {
         let mut inner = self.0.lock();
         if inner.outage.is_some() {
@@ -462,16 +462,16 @@ impl Store {
             Ok(())
         })();
         if let Err(CopyError::Store(Error(error))) = &done {
-            // The next connection finds the file in use, or memory in its place.
+            // The next connection finds the file in use, or memory instead of it.
             inner.falls_back(error);
         }
         done
     }
 
-    /// Adds events and audit entries that a former home could not send before it died. Rows that are known stay as they are.
+    /// Adds events and audit entries that a former home could not send before it died. Known rows stay unchanged.
     ///
     /// # Errors
-    /// Those of the store, and if they can't be read; then nothing has changed.
+    /// Errors of the store, and unreadable data; nothing has changed then.
     pub fn absorb(&self, position: &Position) -> Result<(), CopyError> {
         let mut inner = self.0.lock();
         let change = inner.active.transaction()?;
@@ -487,10 +487,10 @@ impl Store {
         Ok(())
     }
 
-    /// Leaves numbers out, for what a former home recorded and could not send before it died.
+    /// Leaves numbers out, for rows that a former home could not send before it died.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub fn leave_room(&self) -> Result<(), Error> {
         self.run(|db| {
             let change = db.transaction()?;
@@ -504,24 +504,24 @@ impl Store {
     }
 }
 
-/// The largest number that a table has ever given; zero if none.
+/// The largest number that a table has ever assigned; zero if none.
 fn last_given(db: &Connection, table: &str) -> Result<i64, rusqlite::Error> {
     let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?";
     db.prepare_cached(sql)?.query_row(params![table], |row| row.get(0))
 }
 
-/// The next row gets a number after this one, or a later one.
+/// Makes the next row number larger than this one.
 fn continue_after(change: &Transaction<'_>, table: &str, number: i64) -> Result<(), rusqlite::Error> {
     let number = number.max(last_given(change, table)?);
     change.execute("DELETE FROM sqlite_sequence WHERE name = ?", params![table])?;
     change.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", params![table, number]).map(drop)
 }
 
-/// Changes one table.
+/// Applies changes to one table.
 fn apply(change: &Transaction<'_>, rows: &Rows, verb: &str) -> Result<(), CopyError> {
     let table = rows.table.as_str();
     let numbered = NUMBERED.contains(&table);
-    // Of a newer release.
+    // A table of a newer release.
     if !numbered && SERIES.iter().all(|series| series.table != table) {
         return Ok(());
     }
@@ -560,7 +560,7 @@ fn apply(change: &Transaction<'_>, rows: &Rows, verb: &str) -> Result<(), CopyEr
     Ok(())
 }
 
-/// Deletes what the sender of these rows does not have.
+/// Deletes the rows that the sender does not have.
 fn forget(change: &Transaction<'_>, rows: &Rows) -> Result<(), CopyError> {
     let (table, number) = (&rows.table, number_of(&rows.table));
     if rows.replaces {
@@ -579,7 +579,7 @@ fn forget(change: &Transaction<'_>, rows: &Rows) -> Result<(), CopyError> {
     Ok(())
 }
 
-/// Deletes what is older in a tier than what the sender has.
+/// Deletes rows of a tier that are older than the sender's.
 fn expire(change: &Transaction<'_>, rows: &Rows) -> Result<(), CopyError> {
     let Rows { table, tier, from, .. } = rows;
     let others = if table == "sample" { OTHERS } else { "" };

@@ -6,7 +6,7 @@ use crate::{
     ReplicationPoint, Sample, Severity, SpacePoint,
 };
 
-/// Numbers that depend on a seed (xorshift).
+/// Pseudo-random numbers from a seed (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -18,7 +18,7 @@ impl Random {
     }
 }
 
-/// What is in the tables, as a copy has to have it: numbers of subjects may differ.
+/// Content of the tables, as a copy must have it: numbers of subjects may differ.
 fn dump(store: &Store, queries: &[&str]) -> Vec<String> {
     let db = store.db();
     let all = |query: &&str| {
@@ -43,7 +43,7 @@ const SERIES_ROWS: [&str; 3] = [
     "SELECT * FROM replicated ORDER BY tier, time, subject",
 ];
 
-/// Compares the histories of both, and shows the first rows that differ.
+/// Compares two histories, and shows the first rows that differ.
 fn assert_same(home: &Store, copy: &Store, queries: &[&str], about: &str) {
     for query in queries {
         let (home, copy) = (dump(home, &[query]), dump(copy, &[query]));
@@ -58,7 +58,7 @@ fn assert_same(home: &Store, copy: &Store, queries: &[&str], about: &str) {
     }
 }
 
-/// Through the form in which it is sent.
+/// Encodes and decodes a value as for sending.
 fn sent<T: Serialize + serde::de::DeserializeOwned>(it: &T) -> T {
     serde_json::from_slice(&serde_json::to_vec(it).unwrap()).unwrap()
 }
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// The home dies and the copy takes over; the former home is the copy when it is back.
+    /// The home dies and the copy takes over; the former home is the copy afterwards.
     fn take_over(&mut self) {
         self.copier = None;
         self.open.clear();
@@ -158,7 +158,8 @@ impl World {
     }
 }
 
-/// Whatever is recorded, sent, broken off and taken over: at the end both have the same, and nothing recorded is missing.
+/// After any sequence of records, batches, connection failures and takeovers, both have the same history, and no record
+/// is missing.
 #[test]
 fn a_copy_becomes_what_its_home_is_and_nothing_is_lost_by_takeovers() {
     for seed in 0..12 {
@@ -168,7 +169,7 @@ fn a_copy_becomes_what_its_home_is_and_nothing_is_lost_by_takeovers() {
                 0 => world.connect(),
                 1 => world.copier = None,
                 2 if world.random.below(4) == 0 => {
-                    // What is not sent before a takeover is bounded, as it is where a link works.
+                    // The unsent part before a takeover is bounded, as with a working link.
                     world.connect();
                     while world.send() {}
                     (0..world.random.below(90)).for_each(|_| world.record());
@@ -230,7 +231,7 @@ fn a_copy_that_was_away_gets_the_time_series_that_it_lacks() {
         match round % 10 {
             3 => world.copier = None,
             5 => world.connect(),
-            // The oldest rows of a tier go.
+            // The oldest rows of a tier are deleted.
             7 => world.now += 4000,
             _ => {}
         }
@@ -239,7 +240,7 @@ fn a_copy_that_was_away_gets_the_time_series_that_it_lacks() {
     world.connect();
     while world.send() {}
     assert_same(&world.home, &world.copy, &SERIES_ROWS, "series");
-    // An array that is opened from the copy shows it.
+    // An array opened from the copy shows the same.
     let mut continued = Recorder::open(&world.copy, world.now).unwrap();
     continued.flush(&world.copy, world.now).unwrap();
 }
@@ -288,13 +289,13 @@ fn what_is_no_part_of_a_history_changes_nothing() {
         row("kept", &["rowid", "kind", "key"], vec![Field::Integer(1), Field::Null(()), bytes]),
         row("sample", &["tier", "time", "key"], vec![Field::Integer(1); 3]),
     ] {
-        // What comes before it in the batch is undone as well.
+        // Earlier changes in the batch are undone as well.
         let deletes = Rows { deleted: vec![1], ..Rows::of("event") };
         let refused = store.apply(&Batch { tables: vec![deletes, wrong.clone()] });
         assert!(refused.is_err(), "{wrong:?}");
         assert_eq!(dump(&store, &NUMBERED_ROWS), before);
     }
-    // Tables and columns of a newer release, and names that are no columns.
+    // Tables and columns of a newer release, and invalid column names.
     let newer = [
         row("forecast", &["id"], vec![Field::Integer(1)]),
         row("subject", &["id", "key"], vec![Field::Integer(1), Field::Text("x".into())]),

@@ -1,4 +1,4 @@
-//! Events and the audit log. An audit entry is written before the change, so that a crash in between leaves it as
+//! Events and the audit log. An audit entry is written before the change, so a crash in between leaves it as
 //! `interrupted`.
 
 use crate::store::{Error, Page, Store};
@@ -38,16 +38,16 @@ impl Severity {
     }
 }
 
-/// An event to be recorded.
+/// A new event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
-    /// When, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub time: u64,
     /// Its severity.
     pub severity: Severity,
-    /// For programs, such as `volume.created`.
+    /// Kind for programs, such as `volume.created`.
     pub kind: String,
-    /// For operators.
+    /// Text for operators.
     pub message: String,
     /// The kind of object concerned, such as `volume`.
     pub noun: Option<String>,
@@ -58,7 +58,7 @@ pub struct NewEvent {
 /// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its number; later ones are larger.
+    /// Number; later events have larger ones.
     pub id: i64,
     /// The event.
     pub event: NewEvent,
@@ -78,7 +78,7 @@ impl AuditId {
 /// A change that a user is about to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// When, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub time: u64,
     /// The user.
     pub user: String,
@@ -93,7 +93,7 @@ pub struct Attempt {
 /// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
-    /// Its number; later ones are larger.
+    /// Number; later entries have larger ones.
     pub id: i64,
     /// User, origin and request.
     pub attempt: Attempt,
@@ -101,7 +101,7 @@ pub struct Audit {
     pub outcome: String,
     /// Reason of a refusal.
     pub message: String,
-    /// JSON: for every changed record its key, and its value before and after.
+    /// JSON: the key of each changed record, with its value before and after.
     pub changes: String,
 }
 
@@ -163,7 +163,7 @@ impl Store {
         })
     }
 
-    /// Records its result. `refused`: the reason if it was refused; `changes`: JSON.
+    /// Records the result of a change. `refused`: the reason of a refusal; `changes`: JSON.
     pub fn end_audit(&self, id: AuditId, refused: Option<&str>, changes: &str) -> Result<(), Error> {
         let outcome = if refused.is_some() { "refused" } else { "done" };
         let sql = "UPDATE audit SET outcome = ?, message = ?, changes = ? WHERE id = ?";
@@ -173,7 +173,7 @@ impl Store {
         })
     }
 
-    /// Makes what was written so far survive a loss of power: the write-ahead log of the file is not synced with each entry.
+    /// Makes all entries durable: the write-ahead log of the file is not synced with each entry.
     pub fn make_durable(&self) -> Result<(), Error> {
         self.run(|db| db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())))
     }

@@ -1,13 +1,13 @@
-//! Entries with an expiry time, kept over restarts: sessions, and replies to idempotent requests. Keys are hashes; the
-//! caller defines and seals the bodies.
+//! Entries with an expiry time that survive restarts: sessions, and replies to idempotent requests. Keys are hashes;
+//! the caller defines and seals the bodies.
 
 use crate::store::{Error, Store};
 use rusqlite::{OptionalExtension, Row, params};
 
-/// Maximum number of entries of each kind; those that expire first are deleted first.
+/// Maximum number of entries of each kind; those with the earliest expiry are deleted first.
 const MAX_ENTRIES: u32 = 1000;
 
-/// The hash by which an entry is found.
+/// Hash that identifies an entry.
 pub type ExpiringKey = [u8; 32];
 
 /// Kind of an entry.
@@ -20,7 +20,7 @@ pub enum ExpiringKind {
 }
 
 impl ExpiringKind {
-    /// Its name in the file.
+    /// Name in the file.
     pub fn name(self) -> &'static str {
         match self {
             ExpiringKind::Session => "session",
@@ -30,7 +30,7 @@ impl ExpiringKind {
 }
 
 impl Store {
-    /// Stores an entry until a time, replacing one with the same key. Deletes expired entries.
+    /// Stores an entry until its expiry, replacing one with the same key. Deletes expired entries.
     pub fn put_expiring(
         &self,
         kind: ExpiringKind,
@@ -53,7 +53,7 @@ impl Store {
         })
     }
 
-    /// The body of an entry that has not expired.
+    /// The body of an unexpired entry.
     pub fn expiring(&self, kind: ExpiringKind, key: &ExpiringKey, now: u64) -> Result<Option<String>, Error> {
         let sql = "SELECT body FROM kept WHERE kind = ? AND key = ? AND until > ?";
         self.run(|db| {
@@ -62,7 +62,7 @@ impl Store {
         })
     }
 
-    /// All entries of a kind that have not expired.
+    /// All unexpired entries of a kind.
     pub fn all_expiring(&self, kind: ExpiringKind, now: u64) -> Result<Vec<(ExpiringKey, String)>, Error> {
         let sql = "SELECT key, body FROM kept WHERE kind = ? AND until > ?";
         let of = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));

@@ -1,9 +1,10 @@
 //! The array's history in one SQLite file: events, alerts, audit log, performance, capacity and replication samples, and entries that
 //! expire (sessions, replies to idempotent requests).
 //!
-//! It is a record for operators, and the data path does not depend on it: an array whose history is lost works as before,
-//! and while the file can't be used, history is kept in memory. Other controllers of the array have [copies](Copier) of it. The file is bounded; the oldest entries are deleted. Time is
-//! always an argument, in seconds since 1970.
+//! The history is a record for operators; the data path does not depend on it. An array that has lost its history works
+//! as before, and while the file can't be used, the history is kept in memory. Other controllers of the array have
+//! [copies](Copier). The file size is bounded; the oldest entries are deleted. Time is always an argument, in seconds
+//! since 1970.
 
 mod alert;
 mod changes;

@@ -1,16 +1,16 @@
 //! Performance samples in three tiers: 1 s for an hour, 10 s for a day, 5 min for a year.
 //!
-//! A [`Recorder`] receives one sample a second for each active subject and buffers the newest in memory. Every ten seconds it
-//! writes one row with the seconds and one with their sum for each subject that was not idle, and every five minutes the sum
-//! of those. A crash loses at most ten seconds. The subject [`ALL`] has a sample for every second in which the array ran: a
-//! time without one is unknown, and a subject without a sample at a known time was idle.
+//! A [`Recorder`] receives one sample a second for each active subject and buffers the newest in memory. Every ten
+//! seconds it writes one row with the seconds and one with their sum for each active subject, and every five minutes
+//! the sum of those. A crash loses at most ten seconds. The subject [`ALL`] has a sample for every second in which the
+//! array ran: a time without one is unknown, and a subject without a sample at a known time was idle.
 
 use crate::sample::{Sample, decode, encode};
 use crate::store::{Error, Store};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, HashMap};
 
-/// The subject of samples of the whole array.
+/// Subject of the samples of the whole array.
 pub const ALL: &str = "array";
 
 /// A resolution with its retention.
@@ -23,7 +23,7 @@ pub struct Tier {
     row: u64,
     /// Retention in seconds.
     pub keep: u64,
-    /// Rows of all subjects; beyond that the oldest are deleted, but those of [`ALL`] only by age.
+    /// Maximum number of rows of all subjects; the oldest are deleted, but rows of [`ALL`] only by age.
     max_rows: i64,
 }
 
@@ -32,7 +32,7 @@ const TENS: Tier = Tier { number: 1, step: 10, row: 10, keep: 86_400, max_rows: 
 const MINUTES: Tier = Tier { number: 2, step: 300, row: 300, keep: 366 * 86_400, max_rows: 3_000_000 };
 pub(crate) const TIERS: [Tier; 3] = [SECONDS, TENS, MINUTES];
 
-/// Seconds that the recorder keeps in memory at least.
+/// Minimum number of seconds that the recorder keeps in memory.
 const RECENT_S: u64 = 20;
 
 /// Rows that one query may read.
@@ -41,13 +41,13 @@ const MAX_ROWS_READ: u64 = 400_000;
 /// A time range divided into equal parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its beginning, in seconds since 1970.
+    /// Start, in seconds since 1970.
     pub from: u64,
     /// Seconds of a part.
     pub width: u64,
     /// Number of parts.
     pub parts: usize,
-    /// The tier they are read from.
+    /// The tier that the parts are read from.
     pub tier: Tier,
 }
 
@@ -56,7 +56,7 @@ pub struct Span {
 pub struct Series {
     /// The parts.
     pub span: Span,
-    /// One sample for each part; its `millis` is the time that is known.
+    /// One sample for each part; its `millis` is the known time.
     pub samples: Vec<Option<Sample>>,
 }
 
@@ -85,11 +85,11 @@ pub fn tier_for(now: u64, from: u64, to: u64, points: u64, subjects: usize) -> O
 /// Buffers samples and writes them to the store.
 #[derive(Default)]
 pub struct Recorder {
-    /// Samples by subject and time: those that are not in the file yet, and some newer ones that are.
+    /// Samples by subject and time: all unwritten ones, and some recent written ones.
     recent: BTreeMap<String, BTreeMap<u64, Sample>>,
     /// Sums for the next rows of the coarsest tier.
     open: HashMap<String, Sample>,
-    /// Beginning of the ten seconds that are not in the file yet.
+    /// Start of the ten seconds that are not in the file yet.
     row: Option<u64>,
     /// Numbers of subjects in the file.
     subjects: HashMap<String, i64>,
@@ -116,7 +116,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Computes sums of five minutes that were not written before the last stop, from the 10 s tier.
+    /// Computes five-minute sums that were not written before the last stop, from the 10 s tier.
     fn catch_up(&mut self, db: &Connection, now: u64) -> Result<(), Error> {
         let newest = "SELECT max(time) FROM sample WHERE tier = ?";
         let newest: Option<i64> = db.query_row(newest, params![MINUTES.number], |row| row.get(0))?;
@@ -140,8 +140,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Adds the samples of the second `time`: of [`ALL`], and of each subject that was not idle. Complete rows are written
-    /// to the file.
+    /// Adds the samples of the second `time`: of [`ALL`], and of each active subject. Writes complete rows to the file.
     pub fn add(
         &mut self,
         store: &Store,
@@ -160,7 +159,7 @@ impl Recorder {
         written
     }
 
-    /// Writes what is not in the file yet, up to the time `now`. While the file can't be used, samples are dropped.
+    /// Writes unwritten samples up to the time `now`. While the file can't be used, samples are dropped.
     pub fn flush(&mut self, store: &Store, now: u64) -> Result<(), Error> {
         let Some(row) = self.row.take() else { return Ok(()) };
         let recent = std::mem::take(&mut self.recent);
@@ -179,7 +178,7 @@ impl Recorder {
             !samples.is_empty()
         });
         match written {
-            // The transaction was rolled back, so no subject got a number.
+            // The transaction was rolled back, so no subject has a number.
             Err(error) if store.0.lock().falls_back(&error.0) => Ok(()),
             written => written,
         }
@@ -230,7 +229,7 @@ impl Recorder {
         let id = self.subject(db, subject)?;
         let mut body = Vec::new();
         samples.iter().for_each(|(offset, sample)| encode(&mut body, *offset, sample));
-        // Extends a row that an earlier run began.
+        // Extends a row of an earlier run.
         let sql = "INSERT INTO sample (tier, subject, time, body) VALUES (?1, ?2, ?3, ?4)
                    ON CONFLICT DO UPDATE SET body = CAST(body || excluded.body AS BLOB)";
         db.prepare_cached(sql)?.execute(params![tier.number, id, time as i64, body])?;
@@ -256,20 +255,20 @@ impl Recorder {
             let rows = &mut self.rows[tier.number as usize];
             *rows -= db.prepare_cached(sql)?.execute(params![tier.number, old])? as i64;
             if *rows > tier.max_rows {
-                // Deletes more than necessary, so that it is not repeated each time.
+                // Deletes more than necessary, so the deletion is not repeated each time.
                 *rows -= trim(db, tier, *rows - tier.max_rows + tier.max_rows / 100)?;
             }
         }
         Ok(())
     }
 
-    /// The newest `seconds`, the newest sample included.
+    /// The newest `seconds`, including the newest sample.
     pub fn newest(&self, seconds: u64) -> Newest<'_> {
         let newest = self.recent.get(ALL).and_then(|all| all.keys().next_back().copied()).unwrap_or(0);
         Newest { recent: &self.recent, from: (newest + 1).saturating_sub(seconds.min(RECENT_S)) }
     }
 
-    /// Calls `visit` for the samples of a subject that are not in the file yet.
+    /// Calls `visit` for the unwritten samples of a subject.
     fn unwritten(&self, subject: &str, span: &Span, mut visit: impl FnMut(u64, &Sample)) {
         let (Some(row), SECONDS) = (self.row, span.tier) else { return };
         for (time, sample) in self.recent.get(subject).into_iter().flat_map(|samples| samples.range(row..)) {
@@ -277,7 +276,7 @@ impl Recorder {
         }
     }
 
-    /// A series with the samples that are only in memory, to be completed by [`Store::read`].
+    /// A series with the samples in memory, to be completed by [`Store::read`].
     pub fn begin(&self, span: Span, subjects: &[String]) -> Series {
         let mut series = Series { span, samples: vec![None; span.parts] };
         self.unwritten(ALL, &span, |time, sample| series.known(time, sample));
@@ -294,7 +293,7 @@ impl Recorder {
 /// Sums of the newest samples of each subject.
 pub struct Newest<'a> {
     recent: &'a BTreeMap<String, BTreeMap<u64, Sample>>,
-    /// When the first of them was taken, in seconds since 1970.
+    /// Time of the first sample, in seconds since 1970.
     from: u64,
 }
 
@@ -305,24 +304,24 @@ impl Newest<'_> {
         sum
     }
 
-    /// Of the array.
+    /// The sum for the array.
     pub fn all(&self) -> Sample {
         self.of(ALL)
     }
 
-    /// Of a subject; no other one is looked at.
+    /// The sum for a subject, without reading others.
     pub fn of(&self, subject: &str) -> Sample {
         self.recent.get(subject).map(|samples| self.sum(samples)).unwrap_or_default()
     }
 
-    /// Of each subject but the array.
+    /// The sums for each subject except the array.
     pub fn each(&self) -> impl Iterator<Item = (&str, Sample)> {
         let others = self.recent.iter().filter(|(subject, _)| *subject != ALL);
         others.map(|(subject, samples)| (subject.as_str(), self.sum(samples)))
     }
 }
 
-/// Deletes about `excess` rows, the oldest first, but none of [`ALL`]. Returns the number of deleted rows.
+/// Deletes about `excess` rows, oldest first, except those of [`ALL`]. Returns the number of deleted rows.
 fn trim(db: &Connection, tier: Tier, excess: i64) -> Result<i64, Error> {
     let sql = "DELETE FROM sample WHERE tier = ?1 AND subject != (SELECT id FROM subject WHERE key = ?2) AND time <=
                (SELECT time FROM sample WHERE tier = ?1 ORDER BY time LIMIT 1 OFFSET ?3)";

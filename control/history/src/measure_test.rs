@@ -3,7 +3,7 @@
 use super::*;
 use crate::sample::{Cell, Latencies};
 
-/// The beginning of a period of five minutes.
+/// Start of a period of five minutes.
 const BEGIN: u64 = 1_795_000_200;
 
 fn busy(count: u64) -> Sample {
@@ -91,7 +91,7 @@ fn a_restart_continues_where_the_file_ends() {
     let store = Store::open(&path);
     let mut recorder = Recorder::open(&store, BEGIN).unwrap();
     (0..95).for_each(|time| second(&mut recorder, &store, BEGIN + time, 1));
-    // Stopped cleanly in the middle of a row, then killed in the middle of a row.
+    // A clean stop in the middle of a row, then a kill in the middle of a row.
     recorder.flush(&store, BEGIN + 95).unwrap();
     drop((recorder, store));
     let store = Store::open(&path);

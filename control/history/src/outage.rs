@@ -1,7 +1,7 @@
-//! Operation while the file can't be used, because its file system is full or read-only, a drive fails, the file is damaged
-//! or another program holds it. Events, alerts, the audit log and sessions go to memory, which starts with the newest entries
-//! of the file, and are copied to the file once it can be used again. A restart in between loses them. Performance samples
-//! of that time are dropped.
+//! Operation while the file can't be used, because its file system is full or read-only, a drive fails, the file is
+//! damaged, or another program has locked it. Events, alerts, the audit log and sessions go to memory, which starts
+//! with the newest entries of the file, and are copied to the file once it can be used again. A restart in between
+//! loses them. Performance samples of that time are dropped.
 
 use crate::store::{Inner, memory, open_or_set_aside};
 use rusqlite::types::Value;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Seconds between attempts to use the file again.
 const RETRY_INTERVAL_S: u64 = 10;
-/// Free bytes required before the file is used again; with less, the file system would soon be full again.
+/// Minimum free bytes before the file is used again; with less, the file system would soon be full again.
 const MIN_FREE_BYTES: usize = 1 << 20;
 /// Number of the newest events and audit entries that are copied to memory.
 const MAX_COPIED_ENTRIES: i64 = 1000;
@@ -50,7 +50,7 @@ fn code(error: &Error) -> Option<ErrorCode> {
     }
 }
 
-/// True if the file itself is damaged, as opposed to its environment: then a retry can't help.
+/// True if the file itself is damaged, not its environment: a retry can't help.
 pub(crate) fn is_damage(error: &Error) -> bool {
     use ErrorCode::*;
     let environment = [
@@ -68,7 +68,7 @@ pub(crate) fn is_damage(error: &Error) -> bool {
 }
 
 impl Inner {
-    /// Switches to memory after an error of the file. False if the error is another one, or memory is in use already.
+    /// Switches to memory after an error of the file. False for other errors, or if memory is already in use.
     pub fn falls_back(&mut self, error: &Error) -> bool {
         let is_refusal = code(error) == Some(ErrorCode::ConstraintViolation);
         if self.path.is_none() || self.outage.is_some() || is_refusal {
@@ -78,14 +78,14 @@ impl Inner {
         let file = std::mem::replace(&mut self.active, memory());
         let newest = copy_newest(&self.active, &file);
         let newest = newest.inspect_err(|error| tracing::error!(%error, "the history can't be read")).ok();
-        // A damaged file is opened again later, and renamed then.
+        // A damaged file is opened and renamed later.
         let file = Some(file).filter(|_| !is_damage(error));
         self.outage = Some(Outage { why: error.to_string(), file, newest, tried: 0 });
         self.outages += 1;
         true
     }
 
-    /// Tries to use the file again if it is time.
+    /// Tries to use the file again if a retry is due.
     pub fn retry_file(&mut self, now: u64) {
         let (Some(path), Some(outage)) = (self.path.clone(), &mut self.outage) else { return };
         if now.abs_diff(outage.tried) < RETRY_INTERVAL_S {
@@ -152,7 +152,7 @@ fn copy_newest(memory: &Connection, file: &Connection) -> Result<Newest, Error> 
     Ok(Newest { event: newest("event")?, audit: newest("audit")?, alert: newest("alert")? })
 }
 
-/// Copies memory to the file in one transaction. Entries of the file are not modified unless they changed in memory.
+/// Copies memory to the file in one transaction. Entries of the file change only if they changed in memory.
 fn copy_to_file(memory: &Connection, file: &mut Connection, newest: Option<Newest>) -> Result<(), Error> {
     let change = file.transaction()?;
     let known = newest.unwrap_or(Newest { event: 0, audit: 0, alert: 0 });
@@ -165,7 +165,7 @@ fn copy_to_file(memory: &Connection, file: &mut Connection, newest: Option<Newes
     // An alert that is open in the file continues there.
     copy(memory, &change, "alert", &new(known.alert), "INSERT OR IGNORE", true)?;
     if newest.is_some() {
-        // A session that has ended since must not be restored.
+        // A session that has ended must not be restored.
         change.execute("DELETE FROM kept WHERE kind = 'session'", [])?;
     }
     copy(memory, &change, "kept", "", "INSERT OR REPLACE", false)?;

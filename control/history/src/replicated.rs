@@ -6,27 +6,27 @@ use rusqlite::params;
 
 /// Seconds between two points, and their retention in seconds.
 const TIERS: [(u64, u64); 2] = [(30, 86_400), (1800, 366 * 86_400)];
-/// Rows of a tier: with many replications they are kept for less time.
+/// Maximum number of rows of a tier: with many replications the retention is shorter.
 const MAX_ROWS: u64 = 3_000_000;
 
-/// A replication at one time, and since the point before.
+/// Measurements of a replication since the previous point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicationPoint {
     /// In seconds since 1970.
     pub time: u64,
-    /// Seconds that are covered.
+    /// Number of covered seconds.
     pub seconds: u64,
-    /// Seconds since the newest complete point was taken, at most; `None` where nothing is to follow it.
+    /// Maximum seconds since the newest complete point was taken; `None` if no next point is due.
     pub lag: Option<u64>,
     /// Bytes of changed data that were transferred.
     pub logical: u64,
     /// Bytes over the network.
     pub wire: u64,
-    /// Bytes that hosts wrote since the newest complete point was taken, at most; `None` on the target.
+    /// Maximum bytes that hosts wrote since the newest complete point was taken; `None` on the target.
     pub backlog: Option<u64>,
 }
 
-/// How often points are stored, in seconds.
+/// Interval of stored points, in seconds.
 pub const REPLICATION_STEP_SECONDS: u64 = TIERS[0].0;
 
 fn number(value: u64) -> i64 {
@@ -34,7 +34,7 @@ fn number(value: u64) -> i64 {
 }
 
 impl Store {
-    /// Adds what happened with replications, by their identities, in the seconds until `time`.
+    /// Adds measurements of replications, by identity, for the seconds until `time`.
     pub fn add_replications(&self, time: u64, points: &[(String, ReplicationPoint)]) -> Result<(), Error> {
         let sql = "INSERT INTO replicated (tier, subject, time, seconds, lag, logical, wire, backlog)
                    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
@@ -66,7 +66,7 @@ impl Store {
         Ok(())
     }
 
-    /// Points of a replication from `from` to `to`, at most about `points` of them, in order of time.
+    /// About `points` points of a replication from `from` to `to`, ordered by time.
     pub fn replication(
         &self,
         subject: &str,
@@ -135,7 +135,7 @@ mod tests {
             backlog: Some(59),
         };
         assert_eq!((parts.len(), parts[0]), (4, part));
-        // Of older times there are half hours.
+        // Older times have half-hour points.
         let all = store.replication("a", (now, begin, now), 10_000).unwrap();
         assert_eq!((all.len(), all[0].seconds), (96, 1800));
         let target = store.replication("b", (now, begin, now), 1).unwrap();

@@ -1,5 +1,5 @@
-//! A performance sample: counters and latency histograms for a period. Samples add up without loss, so that a percentile of
-//! an hour is computed from the histograms of its seconds and is never a mean of percentiles.
+//! A performance sample: counters and latency histograms for a period. Samples add up without loss: a percentile of an
+//! hour is computed from the histograms of its seconds, not as a mean of percentiles.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Latencies {
         self.buckets.iter().map(|(end, count)| (*end, *count))
     }
 
-    /// Adds another one.
+    /// Adds another histogram.
     pub fn add(&mut self, other: &Latencies) {
         for (end, count) in &other.buckets {
             *self.buckets.entry(*end).or_default() += count;
@@ -71,7 +71,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Adds another one.
+    /// Adds another cell.
     pub fn add(&mut self, other: &Cell) {
         self.bytes += other.bytes;
         self.failures += other.failures;
@@ -84,7 +84,7 @@ impl Cell {
 pub struct Sample {
     /// Length of the period in milliseconds.
     pub millis: u64,
-    /// By kind and size class, which the caller defines. Cells without commands are absent.
+    /// Counters by kind and size class, which the caller defines. Cells without commands are absent.
     pub cells: BTreeMap<(u8, u8), Cell>,
     /// Bytes copied by sharing stored blocks.
     pub shared: u64,
@@ -124,7 +124,7 @@ impl Sample {
     }
 }
 
-/// Bucket bounds are stored in multiples of this; others are rounded up.
+/// Unit of stored bucket bounds; others are rounded up.
 const BOUND_UNIT_NS: u64 = 128;
 
 /// Appends a sample that begins `offset` steps after its row. A row is a sequence of such samples.
@@ -147,7 +147,7 @@ pub(crate) fn encode(into: &mut Vec<u8>, offset: u64, sample: &Sample) {
     }
 }
 
-/// The samples of a row with their offsets, up to the first that is damaged.
+/// The samples of a row with their offsets, up to the first damaged one.
 pub(crate) fn decode(mut row: &[u8]) -> Vec<(u64, Sample)> {
     let mut samples = Vec::new();
     while !row.is_empty() {

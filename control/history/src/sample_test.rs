@@ -35,7 +35,8 @@ fn a_damaged_row_is_cut_off_and_never_panics() {
 
 #[test]
 fn percentiles_come_from_the_buckets_of_all() {
-    // 99 fast ones in a second, 99 slow ones in another: the mean of the two medians is a latency that no command had.
+    // 99 fast commands in one second, 99 slow ones in another: the mean of both medians is a latency that no command
+    // had.
     let mut both = sample(0, &[(1024, 99)]);
     both.add(&sample(0, &[(1 << 20, 99)]));
     let all = both.sum(|kind, _| kind == 0).latency;

@@ -9,19 +9,19 @@ const TIERS: [(u64, u64); 2] = [(10, 86_400), (300, 366 * 86_400)];
 /// Capacity figures in bytes at one time; docs/glossary.md defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpacePoint {
-    /// In seconds since 1970.
+    /// Time in seconds since 1970.
     pub time: u64,
     /// Sum of the volumes' sizes.
     pub provisioned: u64,
-    /// Mapped by hosts.
+    /// Bytes mapped by hosts.
     pub mapped: u64,
     /// Distinct blocks of the mapped data.
     pub unique: u64,
-    /// In use on the drives.
+    /// Bytes in use on the drives.
     pub physical: u64,
-    /// In use by metadata.
+    /// Bytes in use by metadata.
     pub metadata: u64,
-    /// Usable on the drives.
+    /// Usable bytes on the drives.
     pub total: u64,
 }
 
@@ -64,7 +64,7 @@ impl Store {
         Ok(latest.map(|time| time as u64))
     }
 
-    /// Points from `from` to `to`, at most about `points` of them, in order of time.
+    /// About `points` points from `from` to `to`, ordered by time.
     pub fn space(&self, now: u64, from: u64, to: u64, points: u64) -> Result<Vec<SpacePoint>, Error> {
         let length = to.saturating_sub(from).max(1);
         let fine = now.saturating_sub(from) <= TIERS[0].1;

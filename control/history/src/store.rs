@@ -1,4 +1,4 @@
-//! The SQLite file: opening it, its schema, and access to it. While it can't be used, an in-memory database takes its place
+//! The SQLite file: opening, schema, and access. While it can't be used, an in-memory database replaces it
 //! ([`crate::outage`]).
 
 use crate::changes::Changes;
@@ -8,12 +8,12 @@ use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// SQLite could not read or write.
+/// A failed read or write of SQLite.
 #[derive(Debug, thiserror::Error)]
 #[error("the history could not be read or written: {0}")]
 pub struct Error(#[from] pub(crate) rusqlite::Error);
 
-/// How long to wait for a lock of another program on the file.
+/// Maximum wait for a lock of another program on the file.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A part of a list that is sorted newest first.
@@ -125,23 +125,23 @@ pub(crate) struct Inner {
     pub path: Option<PathBuf>,
     /// The database in use: the file, or memory while the file can't be used.
     pub active: Connection,
-    /// Set while memory is used instead of the file.
+    /// Set while memory replaces the file.
     pub outage: Option<Outage>,
-    /// Number of changes between file and memory: row numbers known from before are invalid.
+    /// Number of changes between file and memory: earlier row numbers are invalid.
     pub outages: u64,
-    /// Messages for the operator that have not been taken yet.
+    /// Messages for the operator that were not taken yet.
     pub notices: Vec<String>,
-    /// Changes of the database in use, while that is the file.
+    /// Changes of the database in use, if that is the file.
     pub changes: Changes,
 }
 
 impl Store {
-    /// Opens the file, or creates it. This never fails, because the array must start without its history, too: a file that
-    /// is not a history is renamed to a free name, and while no file can be used, everything is in memory
-    /// ([`Store::outage`] has the reason).
+    /// Opens the file, or creates it. This never fails, because the array must start without its history, too: a file
+    /// that is not a history is renamed to a free name, and while no file can be used, everything is in memory
+    /// ([`Store::outage`] returns the reason).
     ///
     /// # Panics
-    /// If there is no memory.
+    /// If memory allocation fails.
     pub fn open(path: &Path) -> Self {
         let (mut notices, changes) = (Vec::new(), Changes::default());
         let (active, outage) = match open_or_set_aside(path, &mut notices) {
@@ -160,7 +160,7 @@ impl Store {
     /// A history in memory only.
     ///
     /// # Panics
-    /// If there is no memory.
+    /// If memory allocation fails.
     pub fn in_memory() -> Self {
         let (active, notices, changes) = (memory(), Vec::new(), Changes::default());
         let mut inner = Inner { path: None, active, outage: None, outages: 0, notices, changes };
@@ -168,7 +168,7 @@ impl Store {
         Self(Mutex::new(inner))
     }
 
-    /// Why the history is in memory although it should be in a file; `None` if it is in the file.
+    /// The reason why the history is in memory instead of a file; `None` if it is in the file.
     pub fn outage(&self) -> Option<String> {
         self.0.lock().outage.as_ref().map(|outage| outage.why.clone())
     }
@@ -178,7 +178,7 @@ impl Store {
         std::mem::take(&mut self.0.lock().notices)
     }
 
-    /// Returns to the file once it can be used again; to be called periodically. `now` in seconds.
+    /// Returns to the file once it can be used again; called periodically. `now` in seconds.
     pub fn retry_file(&self, now: u64) {
         self.0.lock().retry_file(now);
     }
@@ -208,7 +208,7 @@ impl Store {
 impl Inner {
     /// Follows the changes of the database in use.
     pub fn follow(&mut self) {
-        // Fails only for a database of another thread's.
+        // Fails only for a database of another thread.
         if let Err(error) = self.changes.clone().follow(&mut self.active) {
             tracing::error!(%error, "the history can't be copied to other controllers");
         }
@@ -218,7 +218,7 @@ impl Inner {
 /// Opens the file; a file that is not a history is renamed first.
 ///
 /// # Errors
-/// Why no file can be used.
+/// The reason why no file can be used.
 pub(crate) fn open_or_set_aside(path: &Path, notices: &mut Vec<String>) -> Result<Connection, String> {
     let error = match open_file(path) {
         Ok(file) => return Ok(file),
@@ -242,10 +242,10 @@ fn open_file(path: &Path) -> Result<Connection, rusqlite::Error> {
     // full file system is the signal SIGBUS and not an error.
     file.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     file.pragma_update(None, "mmap_size", 0)?;
-    // A file that is not a history is not written.
+    // A file that is not a history is never written.
     check_tables(&file)?;
     file.pragma_update(None, "journal_mode", "WAL")?;
-    // A crash of the process loses nothing; one of the machine may lose the last moments, never the file.
+    // A crash of the process loses nothing; a crash of the machine may lose the last moments, but never the file.
     file.pragma_update(None, "synchronous", "NORMAL")?;
     make_tables(&mut file)?;
     Ok(file)
@@ -257,7 +257,7 @@ pub(crate) fn memory() -> Connection {
     memory
 }
 
-/// Returns the number of migrations applied.
+/// Checks the schema, and returns the number of applied migrations.
 ///
 /// # Errors
 /// If the file was written by newer software, or by other software.
@@ -271,7 +271,7 @@ fn check_tables(connection: &Connection) -> Result<usize, rusqlite::Error> {
     }
 }
 
-/// Writes nothing if the schema is current: the file system may be full.
+/// Applies missing migrations. Writes nothing if the schema is current: the file system may be full.
 fn make_tables(connection: &mut Connection) -> Result<(), rusqlite::Error> {
     let taken = check_tables(connection)?;
     let left = MIGRATIONS.get(taken..).unwrap_or_default();
@@ -284,7 +284,7 @@ fn make_tables(connection: &mut Connection) -> Result<(), rusqlite::Error> {
     change.commit()
 }
 
-/// Renames the file, and the files that SQLite keeps beside it, to a free name. Returns that name.
+/// Renames the file, and the additional files of SQLite, to a free name. Returns that name.
 fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
     const ENDS: [&str; 3] = ["-wal", "-shm", ""];
     let named = |base: &Path, end: &str| PathBuf::from(format!("{}{end}", base.display()));

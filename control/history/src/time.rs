@@ -1,25 +1,25 @@
-//! Times as text (RFC 3339), from 1970 to the end of the year 9999: the one place that reads and writes them.
+//! Conversion between times and text (RFC 3339), from 1970 to the end of the year 9999.
 
 use jiff::Span;
 use jiff::civil::{DateTime, date};
 use jiff::fmt::temporal::Pieces;
 
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
-/// The last second that RFC 3339 can write: 9999-12-31T23:59:59Z.
+/// The last second that RFC 3339 can express: 9999-12-31T23:59:59Z.
 const MAX_SECONDS: u64 = 253_402_300_799;
 
-/// Seconds since 1970 as RFC 3339 has it, in UTC; the last second of the year 9999 for what is later.
+/// Formats seconds since 1970 as RFC 3339 in UTC; later times become the last second of the year 9999.
 pub fn utc(seconds: u64) -> String {
     let since = Span::new().seconds(seconds.min(MAX_SECONDS) as i64);
     let time = EPOCH.checked_add(since).unwrap_or(DateTime::MAX);
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Seconds since 1970 of a time in RFC 3339, with date, time and offset; `None` if it is none, or before 1970. Fractions of a second
-/// are dropped.
+/// Parses an RFC 3339 time with date, time and offset to seconds since 1970; `None` if the text is invalid, or before
+/// 1970. Fractions of a second are dropped.
 ///
-/// A civil time has no room for an offset at either end of the calendar, which an instant of the time library must have: so
-/// the offset is subtracted here.
+/// The offset is subtracted here, because an instant of the time library needs room for it at both ends of the
+/// calendar, which a civil time lacks.
 pub fn seconds(text: &str) -> Option<u64> {
     let pieces = Pieces::parse(text).ok()?;
     let offset = i64::from(pieces.to_numeric_offset()?.seconds());

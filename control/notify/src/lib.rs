@@ -1,7 +1,7 @@
 //! Alert notifications by webhook, syslog, e-mail and SNMP trap, and log messages by syslog.
 //!
-//! One call sends to one destination and blocks until the receiver has responded, so it needs a separate thread. The caller
-//! decides what is sent, when, and how often it is retried.
+//! One call sends to one destination and blocks until the receiver has responded, so it needs a separate thread. The
+//! caller decides on content, time and retries.
 
 mod mail;
 mod snmp;
@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of recipients of an e-mail target.
 const MAX_RECIPIENTS: usize = 32;
 
-/// Why a notification could not be sent, as text for operators.
+/// Reason why a notification could not be sent, as text for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -58,7 +58,7 @@ pub enum Protection {
     Tls,
 }
 
-/// Content that a notification target gets. All but alerts is for syslog only.
+/// Content for a notification target. All but alerts is for syslog only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
@@ -78,7 +78,7 @@ impl Content {
         BTreeSet::from([Content::Alerts])
     }
 
-    /// Whether it is the default content.
+    /// Whether this is the default content.
     pub fn is_default(content: &BTreeSet<Content>) -> bool {
         *content == Self::default_set()
     }
@@ -97,7 +97,7 @@ pub enum Destination {
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
         ca: Option<String>,
     },
-    /// RFC 5424 over TCP, each message with its length before it (RFC 5425, RFC 6587).
+    /// RFC 5424 over TCP, each message preceded by its length (RFC 5425, RFC 6587).
     Syslog {
         /// Name or address.
         host: String,
@@ -141,7 +141,7 @@ pub enum Destination {
     },
 }
 
-/// For logs, without the path of a webhook, which is often a secret.
+/// For logs: omits the path of a webhook, which is often a secret.
 impl fmt::Debug for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -158,11 +158,11 @@ impl fmt::Debug for Destination {
 pub struct Notification {
     /// Name of the array.
     pub array: String,
-    /// Its serial number, sixteen hex digits.
+    /// Serial number of the array, sixteen hex digits.
     pub serial: String,
-    /// Its uptime in seconds.
+    /// Uptime of the array in seconds.
     pub uptime: u64,
-    /// How the alert changed; `None` for a test.
+    /// Change of the alert; `None` for a test.
     pub change: Option<AlertChange>,
     /// The alert.
     pub alert: Alert,
@@ -190,7 +190,7 @@ fn severity_name(severity: Severity) -> &'static str {
 }
 
 impl Destination {
-    /// Its kind: `webhook`, `syslog`, `email` or `snmp`.
+    /// Kind: `webhook`, `syslog`, `email` or `snmp`.
     pub fn kind(&self) -> &'static str {
         match self {
             Destination::Webhook { .. } => "webhook",
@@ -200,7 +200,7 @@ impl Destination {
         }
     }
 
-    /// As it is shown: of the address of a webhook what is no secret.
+    /// The destination as displayed: a webhook's address without its secret part.
     pub fn shown(&self) -> Self {
         match self {
             Destination::Webhook { url, ca } => {
@@ -210,12 +210,12 @@ impl Destination {
         }
     }
 
-    /// Whether it is as it is shown, and what is hidden is not known.
+    /// Whether this is a displayed form whose hidden part is missing.
     pub fn is_incomplete(&self) -> bool {
         matches!(self, Destination::Webhook { url, .. } if url.ends_with(mark::REST))
     }
 
-    /// With what is hidden of it, if it is another one as it is shown.
+    /// Adds the hidden part from `known`, if this is its displayed form.
     pub fn completed_by(self, known: &Self) -> Self {
         match (self, known) {
             (Destination::Webhook { url, ca }, Destination::Webhook { url: whole, .. })
@@ -227,7 +227,7 @@ impl Destination {
         }
     }
 
-    /// Refuses settings that can't work. `secret`: whether there is one.
+    /// Refuses invalid settings. `secret`: whether there is one.
     ///
     /// # Errors
     /// The problem, as text for operators.
@@ -288,11 +288,11 @@ impl Destination {
         }
     }
 
-    /// Sends a notification and waits until the receiver has it, as far as the protocol reports that: at most a few times
-    /// [`TIMEOUT`]. `now` in seconds since 1970.
+    /// Sends a notification and waits until the receiver has it, as far as the protocol reports that: at most a few
+    /// times [`TIMEOUT`]. `now` in seconds since 1970.
     ///
     /// # Errors
-    /// Why it was not sent, as text for operators, without the secret.
+    /// The reason why it was not sent, as text for operators, without the secret.
     pub fn send(&self, secret: Option<&str>, notification: &Notification, now: u64) -> Result<()> {
         match self {
             Destination::Webhook { url, ca } => webhook::send(url, ca.as_deref(), secret, notification, now),
@@ -313,17 +313,17 @@ impl Destination {
         }
     }
 
-    /// Whether it receives log messages, not only alerts.
+    /// Whether the destination accepts log messages, not only alerts.
     pub fn takes_log(&self) -> bool {
         matches!(self, Destination::Syslog { .. })
     }
 
-    /// Sends log messages in their order over one connection. Syslog has no acknowledgement: success means that the receiver's
-    /// machine was reached and closed nothing until then (RFC 6587 4.1, RFC 5425 4.4). After an error the receiver may have
-    /// some of them.
+    /// Sends log messages in order over one connection. Syslog has no acknowledgement: success means that the
+    /// receiver's machine was reached and had not closed the connection (RFC 6587 4.1, RFC 5425 4.4). After an error
+    /// the receiver may have some of them.
     ///
     /// # Errors
-    /// Why they were not sent, as text for operators.
+    /// The reason why they were not sent, as text for operators.
     pub fn send_log(&self, messages: &[LogMessage]) -> Result<()> {
         let Destination::Syslog { host, port, tls, ca } = self else {
             return Err(Error::new(format!("a target of kind {} takes no log messages", self.kind())));

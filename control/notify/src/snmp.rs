@@ -1,4 +1,4 @@
-//! Notifications as SNMP traps (RFC 3416 4.2.6), as `docs/monitoring/ASHLAR-MIB.txt` describes it, in a message of version
+//! Notifications as SNMP traps (RFC 3416 4.2.6), described in `docs/monitoring/ASHLAR-MIB.txt`, in messages of version
 //! 2c (RFC 1901) or 3.
 
 use crate::usm::Sender;
@@ -74,7 +74,7 @@ fn pdu(notification: &Notification) -> Vec<u8> {
         Severity::Warning => 2,
         Severity::Critical => 3,
     };
-    // Hundredths of a second, which wrap around after 497 days.
+    // Hundredths of a second, which wrap after 497 days.
     let ticks = (notification.uptime.wrapping_mul(100) & u64::from(u32::MAX)) as u32;
     let mut bindings = vec![
         (SYS_UP_TIME.to_vec(), Value::Ticks(ticks)),

@@ -1,7 +1,7 @@
 //! Syslog: RFC 5424 messages with octet counting, over TCP (RFC 6587 3.4.1) or TLS (RFC 5425).
 //!
-//! All messages are built here, so that each has the same header and the element of structured data by which receivers
-//! recognise an array.
+//! All messages are built here, so each has the same header and the same structured data element that identifies the
+//! array.
 
 use crate::{Error, Notification, Result, connect, severity_name};
 use history::utc;
@@ -27,7 +27,7 @@ const MAX_HOST_BYTES: usize = 255;
 /// The private enterprise number of structured data: that for documentation (RFC 5612).
 const ENTERPRISE: &str = "32473";
 
-/// The class of a log message: it names the element of structured data with the message's parameters.
+/// Class of a log message, which names the structured data element with the message's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogClass {
     /// A change of an alert.
@@ -47,7 +47,7 @@ impl LogClass {
     pub const ALL: [LogClass; 5] =
         [LogClass::Alert, LogClass::Event, LogClass::Audit, LogClass::Performance, LogClass::Capacity];
 
-    /// Its name in messages.
+    /// Name in messages.
     pub fn name(self) -> &'static str {
         match self {
             LogClass::Alert => "alert",
@@ -78,17 +78,17 @@ pub struct LogMessage {
     pub array: String,
     /// Serial number of the array, sixteen hex digits.
     pub serial: String,
-    /// When it happened, in seconds since 1970.
+    /// Time of the event, in seconds since 1970.
     pub time: u64,
-    /// Its class.
+    /// Class of the message.
     pub class: LogClass,
     /// Severity of RFC 5424 table 2.
     pub level: u8,
-    /// Identifier of its kind: the MSGID.
+    /// Identifier of the message's kind: the MSGID.
     pub id: String,
     /// Parameters, by their names in structured data.
     pub parameters: Vec<(&'static str, String)>,
-    /// For operators.
+    /// Text for operators.
     pub text: String,
 }
 
@@ -140,7 +140,7 @@ impl LogMessage {
         }
     }
 
-    /// An entry of the audit log whose outcome is known.
+    /// An entry of the audit log with a known outcome.
     pub fn of_audit((array, serial): (&str, &str), entry: &AuditMessage) -> Self {
         let mut parameters = vec![
             ("id", entry.id.to_string()),
@@ -186,7 +186,7 @@ impl LogMessage {
         }
     }
 
-    /// The message without its length.
+    /// The message without its length prefix.
     pub fn line(&self) -> String {
         let mut data = format!(
             "[ashlar@{ENTERPRISE} class=\"{}\" serial=\"{}\"][{}",
@@ -198,7 +198,7 @@ impl LogMessage {
             // Writing to a string can't fail.
             let _ = write!(data, " {name}=\"{}\"", value(text));
         }
-        // Text that is not ASCII begins with a byte order mark (RFC 5424 6.4).
+        // Non-ASCII text begins with a byte order mark (RFC 5424 6.4).
         let mark = if self.text.is_ascii() { "" } else { "\u{feff}" };
         format!(
             "<{}>1 {} {} ashlar - {} {data}] {mark}{}",
@@ -216,7 +216,7 @@ impl LogMessage {
 pub struct AuditMessage {
     /// Number of the entry.
     pub id: i64,
-    /// When the request was made, in seconds since 1970.
+    /// Time of the request, in seconds since 1970.
     pub time: u64,
     /// The user.
     pub user: String,
@@ -230,7 +230,7 @@ pub struct AuditMessage {
     pub object: Option<String>,
     /// The request as a sentence, without secrets.
     pub request: String,
-    /// Why it was refused or failed; `None` if it was done.
+    /// Reason of the refusal or failure; `None` if the request was performed.
     pub refusal: Option<String>,
 }
 

@@ -6,14 +6,14 @@ use aws_lc_rs::hmac;
 use history::utc;
 use serde_json::{Value, json};
 
-/// Checks that it is an HTTP address.
+/// Checks that the text is an HTTP address.
 pub fn check(url: &str) -> Result<()> {
     let address: Option<ureq::http::Uri> = url.parse().ok();
     let is_valid =
         address.is_some_and(|it| matches!(it.scheme_str(), Some("http" | "https")) && it.host().is_some());
     match is_valid && !url.contains(mark::REST) {
         true => Ok(()),
-        // Without the address, which may be a secret: errors are kept in the audit log.
+        // Without the address, which may be a secret: the audit log keeps errors.
         false => Err(Error::new("a webhook has a whole address such as https://example.com/hook")),
     }
 }
@@ -37,7 +37,7 @@ pub fn body(notification: &Notification) -> Value {
     })
 }
 
-/// The value of the header.
+/// Value of the signature header.
 pub fn signature(secret: &str, now: u64, body: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let tag = hmac::sign(&key, format!("{now}.{body}").as_bytes());
@@ -69,7 +69,7 @@ pub fn send(
     if response.status().is_success() {
         return Ok(());
     }
-    // Without the body of the response: a user who sets addresses could otherwise read servers that only the array reaches.
+    // Without the response body: a user who sets addresses could otherwise read servers that only the array reaches.
     Err(Error::new(format!("the webhook returned status {}: see the log of its server", response.status())))
 }
 

@@ -1,4 +1,4 @@
-//! Each kind of destination with a real receiver: the received message, and the error if the receiver is unreachable.
+//! Each kind of destination with a real receiver: the received message, and the error for an unreachable receiver.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
@@ -118,7 +118,7 @@ fn syslog_gets_a_message_with_its_length() {
     );
 }
 
-/// An event, and entries of the audit log, whose names try to look like something else.
+/// An event, and audit log entries with names that imitate other syntax.
 fn log() -> Vec<LogMessage> {
     let array = ("lab 1", "00000000005e71a1");
     let event = NewEvent {
@@ -343,7 +343,7 @@ fn a_version_3_trap_is_accepted_only_with_the_right_passphrase() {
     let (sender, lines) = channel();
     let output = BufReader::new(receiver.0.stdout.take().unwrap());
     spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-    // Traps are lost until the receiver listens, so this one is repeated.
+    // The receiver loses traps until it listens, so this one is repeated.
     let first = (0..600).find_map(|_| {
         send("are you there", "opensesame");
         lines.recv_timeout(Duration::from_millis(100)).ok().filter(|line| line.contains("are you there"))
