@@ -1,4 +1,4 @@
-//! Worlds of the whole array: volumes on the engine on the store.
+//! Worlds of the whole array: volumes, engine and store.
 
 mod drive_changes;
 mod drive_faults;
@@ -46,27 +46,27 @@ struct UnderWay {
 /// The array between two crashes.
 struct Incarnation {
     engine: Arc<Engine>,
-    /// The store, where it is on drives.
+    /// The store, in worlds over drives.
     shelf: Option<Arc<DriveShelf>>,
-    /// The store, where it is in RADOS.
+    /// The store, in worlds over RADOS.
     rados: Option<Arc<Store>>,
-    /// A change of the drives that is under way.
+    /// A change of the drives in progress.
     change: Option<drive_changes::Change>,
-    /// A change of the key that is under way.
+    /// A change of the key in progress.
     key_change: Option<KeyChange>,
-    /// A change of policies or records that is under way.
+    /// A change of policies or records in progress.
     chore: Option<Chore>,
     /// Images of volumes.
     images: Vec<Held>,
-    /// Fewest drives that could fail without data loss since the opening.
+    /// Minimum number of drives since the opening that could fail without data loss.
     tolerates: usize,
     under_way: Vec<UnderWay>,
-    /// Nothing has been asked for yet, and the background does not run: what is in memory is on the drives.
+    /// No action was requested yet, and the background does not run: memory and drives agree.
     fresh: bool,
 }
 
 impl Incarnation {
-    /// An engine that was just opened; where its store is has to be added.
+    /// A newly opened engine; the caller adds its store.
     fn new(engine: Arc<Engine>, tolerates: usize) -> Self {
         Self {
             engine,
@@ -97,13 +97,13 @@ struct Run {
     random: Random,
     report: Report,
     formatted: bool,
-    /// Openings of the store besides one after each crash that is counted.
+    /// Number of openings of the store, without the one after each counted crash.
     openings: u64,
     next_volume: u128,
-    /// Drives that lose or misdirect writes are this one and those after it.
+    /// The first drive that loses or misdirects writes, as do all later ones.
     first_faulty: u64,
     now: u64,
-    /// Actions whose effect cannot be read before the next start, because drives have failed.
+    /// Actions whose effect is unreadable until the next start, because drives have failed.
     unreadable: BTreeSet<ActionId>,
     roster: Roster,
     slow_drive: Option<SlowDrive>,
@@ -111,10 +111,10 @@ struct Run {
     managed: Managed,
 }
 
-/// Runs the world of this seed.
+/// Runs a seed of a world.
 ///
 /// # Errors
-/// The first thing that was wrong.
+/// The first violation.
 pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x6172_7261);
     let mut scenario = Scenario::new(world, &mut random);
@@ -191,15 +191,15 @@ fn say(error: impl std::fmt::Display) -> String {
 }
 
 impl Run {
-    /// Drive requests before the next power loss, at most.
+    /// Maximum number of drive requests before the next power loss.
     fn far(&mut self) -> u64 {
         let far = [30, 300, 3000][self.random.below(3) as usize];
-        // It takes some to fill an array.
+        // Filling an array takes many requests.
         if self.scenario.pressure.is_some() { far * 3 } else { far }
     }
 
     /// Starts the array on the drives and compares its contents with the history; `None` if the machine must crash
-    /// before.
+    /// first.
     fn boot(&mut self) -> Result<Option<Incarnation>, String> {
         match self.machine.cluster.clone() {
             Some(cluster) => self.boot_rados(&cluster),
@@ -212,11 +212,11 @@ impl Run {
         opened.transpose().map_err(|cause| format!("opening the engine: {cause}"))
     }
 
-    /// Opens the store on the drives, or makes it; `None` if the machine must crash before.
+    /// Opens or creates the store on the drives; `None` if the machine must crash first.
     fn open_drives(&mut self) -> Result<Option<Arc<DriveShelf>>, String> {
         let handles = self.machine.drives.handles();
         let handles: Vec<_> = self.roster.given().map(|drive| handles[drive].clone()).collect();
-        // Every owner has its own, as outside: the shelf refuses to let one write on what another began.
+        // Every owner has its own salt, as in the product: the shelf refuses a second owner with the same one.
         let Some(opening) = self.opening(&handles)? else { return Ok(None) };
         let (sizes, limits) = (self.scenario.sizes, self.scenario.limits);
         let options = FormatOptions { array: ARRAY, sizes, opening, limits, ..FormatOptions::default() };
@@ -243,7 +243,7 @@ impl Run {
         self.begin(Incarnation { shelf: Some(shelf), ..Incarnation::new(engine, tolerates) })
     }
 
-    /// Compares everything, and starts the background.
+    /// Compares all contents, and starts the background.
     fn begin(&mut self, mut incarnation: Incarnation) -> Result<Option<Incarnation>, String> {
         self.unreadable.clear();
         if !self.compare(&mut incarnation)? || !self.machine.check(&incarnation.engine)? {
@@ -259,12 +259,12 @@ impl Run {
         Ok(Some(incarnation))
     }
 
-    /// Explains every conflict group and compares every block; false when the machine has to crash before.
+    /// Explains every conflict group and compares every block; false if the machine must crash first.
     fn compare(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
         if !self.settle(incarnation)? {
             return Ok(false);
         }
-        // What is not explained yet can be there or not.
+        // Unexplained changes may have taken effect or not.
         let explained = |id: &DiskId| !self.history.changes_disk(*id);
         let mut known = self.history.disks();
         known.retain(|(id, _)| explained(id));
@@ -296,7 +296,8 @@ impl Run {
         self.compare_differences(incarnation)
     }
 
-    /// What the engine does not say to be different on two disks is equal; false when the machine has to crash before.
+    /// Checks that blocks which the engine does not report as different are equal; false if the machine must crash
+    /// first.
     fn compare_differences(&mut self, incarnation: &Incarnation) -> Result<bool, String> {
         let disks = self.history.disks();
         let alike = |pair: &&[(DiskId, Geometry)]| pair[0].1.block_bytes == pair[1].1.block_bytes;
@@ -334,7 +335,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Explains what has ended; false when the machine has to crash before.
+    /// Explains ended actions; false if the machine must crash first.
     fn settle(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
         if !self.history.may_settle(&self.unreadable) {
             return Ok(true);
@@ -343,12 +344,12 @@ impl Run {
             self.history.settle(&present(&incarnation.engine), &self.unreadable)?
         {
             if incarnation.engine.stopped().is_some() {
-                // What a stopped engine has in memory may be on the drives or not: it stays unexplained until the next start.
+                // The memory of a stopped engine may be on the drives or not: its actions stay unexplained until the
+                // next start.
                 return Ok(true);
             }
             if !incarnation.fresh && self.history.names_disks(&ids) {
-                // What there is and what it keeps is known from memory: it is there for good when a record that was
-                // put after it is.
+                // Disks and retention are read from memory: they are durable if a later record is.
                 let engine = incarnation.engine.clone();
                 match self.machine.finish(async move { engine.put_record("last", None).await })? {
                     None => return Ok(false),
@@ -368,7 +369,7 @@ impl Run {
                 if matches!(answer, Err(Error::Stopped(_) | Error::Medium { .. }))
                     && self.scenario.world == World::DriveFailures
                 {
-                    // Others may still be readable: one group must not hide them.
+                    // Other groups may still be readable.
                     self.unreadable.extend(ids);
                     continue 'groups;
                 }
@@ -379,7 +380,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Asks for things until the machine has to crash, or `count` have been asked for.
+    /// Requests actions until the machine must crash, or `count` have been requested.
     fn work(&mut self, incarnation: &mut Incarnation, count: u64) -> Result<(), String> {
         let (mut asked, mut waits) = (0, 0);
         while !self.machine.must_crash() && asked < count {
@@ -407,7 +408,7 @@ impl Run {
                     }
                 }
                 if incarnation.engine.stopped().is_some() {
-                    // Nothing can be explained any more in this life, so nothing more can be asked.
+                    // No action can be explained any more in this incarnation, so no more are requested.
                     return Ok(());
                 }
             }
@@ -421,7 +422,7 @@ impl Run {
         Ok(())
     }
 
-    /// A front end resolves recipes again that it had long ago.
+    /// Makes the front end resolve old recipes again.
     fn look_back(&mut self) -> Result<(), String> {
         if self.front.is_open()
             && self.random.chance(3)
@@ -432,7 +433,7 @@ impl Run {
         self.front.check()
     }
 
-    /// What befalls the array besides what hosts do.
+    /// Injects faults and operator actions.
     fn disturb(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         if self.scenario.world == World::Encrypted {
             self.change_key(incarnation)?;
@@ -463,7 +464,7 @@ impl Run {
         )
     }
 
-    /// Starts an action; false when it would meet too many others.
+    /// Starts an action; false if it would conflict with too many others.
     fn ask_something(&mut self, incarnation: &mut Incarnation) -> bool {
         let disks = self.history.disks();
         self.now += u64::from(self.scenario.world == World::Retention);
@@ -531,7 +532,7 @@ impl Run {
         Action::Snapshot(pairs, self.soon())
     }
 
-    /// A time until which something is kept, often one that is over; time advances with each request.
+    /// A retention time, often one that is over; time advances with each request.
     fn soon(&mut self) -> u64 {
         if self.scenario.world == World::Retention {
             (self.now + self.random.below(60)).saturating_sub(20)
@@ -548,7 +549,7 @@ impl Run {
         Action::Create(DiskId(self.next_volume), Geometry { block_bytes, blocks })
     }
 
-    /// Takes the answers that are there; false when there are none.
+    /// Takes the available answers; false if there are none.
     fn collect(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
         let (mut index, before) = (0, incarnation.under_way.len());
         while index < incarnation.under_way.len() {
@@ -564,7 +565,7 @@ impl Run {
         Ok(incarnation.under_way.len() < before)
     }
 
-    /// Some errors are right in some worlds only.
+    /// Checks errors that are valid only in some worlds.
     fn judge(&mut self, answer: &block::Result) -> Result<(), String> {
         match (answer, self.scenario.world) {
             (Err(Error::NoSpace), World::OutOfSpace | World::DriveChanges) => {}
@@ -581,7 +582,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is under way at a crash has no answer.
+    /// Gives up the actions in progress at a crash.
     fn abandon(&mut self, mut incarnation: Incarnation) {
         self.report.count_refusals(&incarnation.engine);
         if self.scenario.world == World::Encrypted {
@@ -595,7 +596,7 @@ impl Run {
         }
     }
 
-    /// The last incarnation ends in order: everything completes, the engine is shut down, and all is there afterwards.
+    /// Ends the last incarnation in order: all actions complete, the engine is shut down, and all contents are durable.
     fn last_incarnation(&mut self) -> Result<(), String> {
         let mut incarnation = self.boot()?.ok_or("no crash was asked for")?;
         self.work(&mut incarnation, 300)?;
@@ -641,7 +642,7 @@ impl Run {
         self.settle(incarnation).map(|_| ())
     }
 
-    /// Runs a future to its end while no crash is due.
+    /// Runs a future to completion while no crash is due.
     fn finished<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> Result<T, String> {
         self.machine.finish(future)?.ok_or_else(|| "no crash was asked for".into())
     }
@@ -656,14 +657,14 @@ impl Run {
     }
 }
 
-/// A disk in runs as long as what is read at once.
+/// Runs of a disk, as long as one read.
 fn runs(geometry: Geometry) -> impl Iterator<Item = Extent> {
     const RUN: u64 = 512;
     let starts = (0..geometry.blocks).step_by(RUN as usize);
     starts.map(move |lba| Extent::new(lba, RUN.min(geometry.blocks - lba)))
 }
 
-/// Waits for this many more polls.
+/// Waits for a number of polls.
 fn polls(mut left: u64) -> impl Future<Output = ()> {
     std::future::poll_fn(move |cx| {
         if left == 0 {
@@ -681,7 +682,7 @@ fn present(engine: &Engine) -> Present {
     engine.volumes().iter().map(|disk| (disk.id(), Known::of(&**disk, kept(disk.id())))).collect()
 }
 
-/// A list of copies is one step only where all of it is aligned to 4 KiB, or it is short.
+/// Limits a list of copies to what is atomic: all segments aligned to 4 KiB, or a short list.
 pub(crate) fn one_step(op: Op, disks: &[(DiskId, Geometry)]) -> Op {
     let Op::Copy(mut segments) = op else { return op };
     let bytes =
@@ -698,7 +699,7 @@ pub(crate) fn one_step(op: Op, disks: &[(DiskId, Geometry)]) -> Op {
     Op::Copy(segments)
 }
 
-/// Asks the array.
+/// Requests an action of the array.
 fn ask(engine: &Arc<Engine>, action: Action) -> impl Future<Output = block::Result> + 'static {
     let engine = engine.clone();
     async move {

@@ -1,19 +1,19 @@
 //! Internal limits of a world, drawn from its seed, each independently from one up to the product's value.
 //!
-//! Small ones are as frequent as large ones, so that work that takes many steps on a large array does so here. Fixed limits
-//! hide every fault that needs a step to end somewhere else.
+//! Small limits are as frequent as large ones, so work that takes many steps on a large array does so here. Fixed
+//! limits hide every fault that needs a step to end at another point.
 
 use block::workload::Random;
 use engine::{Options, Tunables};
 
-/// How the internal limits of a world are chosen, and how its tasks are scheduled.
+/// Choice of the internal limits of a world, and of its task scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
-    /// Drawn from the seed. Hosts may do any number of things whenever the background waits.
+    /// Drawn from the seed. While the background waits, hosts may perform any number of steps.
     Drawn,
-    /// As drawn, but with the product's limits of the store: what seeds before 2026-11-25 were found with.
+    /// As drawn, but with the product's limits of the store: for seeds found before 2026-11-25.
     DrawnEngine,
-    /// Those of the product, and all tasks scheduled alike: what seeds before 2026-11-24 were found with.
+    /// Limits of the product, with uniform scheduling: for seeds found before 2026-11-24.
     Measured,
 }
 
@@ -55,7 +55,7 @@ pub fn wide(random: &mut Random, most: u64) -> u64 {
     ((1 << bits) + random.below(1 << bits)).min(most)
 }
 
-/// Half of them keep the value of the product: a limit that throttles everything hides the others.
+/// Half of the limits keep the product's value: a limit that throttles everything hides the others.
 fn one(random: &mut Random, measured: u64) -> u64 {
     if random.chance(50) { measured } else { wide(random, measured) }
 }
@@ -79,10 +79,10 @@ pub fn tunables(random: &mut Random) -> Tunables {
         index_rebuild_frames: few(measured.index_rebuild_frames),
         checkpoint_spare_segments: few(8).max(2),
         cleaning_reserve_min_segments: few(8),
-        // A step has to get from the root to a leaf.
+        // A step must get from the root to a leaf.
         diff_pages: few(measured.diff_pages).max(5),
         exclusive_pages: few(measured.exclusive_pages),
-        // With fewer a host is answered "not ready" on a busy array, which the model does not allow.
+        // With fewer attempts, a busy array answers "not ready", which the model does not allow.
         copy_attempts: few(measured.copy_attempts).max(measured.copy_attempts),
         locality_frames: few(measured.locality_frames),
         reads_in_flight: few(measured.reads_in_flight),
@@ -96,7 +96,7 @@ pub fn tunables(random: &mut Random) -> Tunables {
     };
     let mut much = |limit: u64| one(random, limit);
     let tunables = Tunables {
-        // Mostly so that a checkpoint has a few pages, and hosts need not wait for its end.
+        // Usually such that a checkpoint has a few pages, and hosts need not wait for its end.
         dirty_bytes_max: match much(4) {
             1 => much(measured.dirty_bytes_max),
             _ => 4096 * (1 + much(64)),
@@ -119,11 +119,11 @@ pub fn tunables(random: &mut Random) -> Tunables {
         journal_held_max: much(measured.journal_held_max),
         journal_kept_divisor: much(64).max(2),
         copy_piece_bytes: much(measured.copy_piece_bytes),
-        // That it waits takes no time here, and would only change what each seed does.
+        // This wait takes no time here, and would only change the behaviour of each seed.
         rest_waiting_bytes: 0,
         ..tunables
     };
-    // Drawn from what was drawn, so that other draws stay as they are.
+    // Derived from drawn values, so other draws stay unchanged.
     let mut own = Random::new(tunables.journal_held_max ^ tunables.trim_min_bytes << 32);
     Tunables {
         index_reads_in_flight: one(&mut own, measured.index_reads_in_flight as u64) as usize,
@@ -133,7 +133,7 @@ pub fn tunables(random: &mut Random) -> Tunables {
     }
 }
 
-/// Limits of the store on drives, drawn independently of everything else so that other draws stay as they are.
+/// Limits of the store on drives, drawn independently so that other draws stay unchanged.
 pub fn store(bounds: Bounds, seed: u64) -> raid::Limits {
     let measured = raid::Limits::default();
     if bounds != Bounds::Drawn {
@@ -145,10 +145,10 @@ pub fn store(bounds: Bounds, seed: u64) -> raid::Limits {
         durable_map_pages_max: few(measured.durable_map_pages_max as u64) as usize,
         map_read_pages: few(measured.map_read_pages),
         recovery_read_ahead_pages: few(measured.recovery_read_ahead_pages),
-        // Smaller bodies are never striped; mostly so that those of the worlds are.
+        // Smaller bodies are never striped; usually such that the bodies here are.
         striped_batch_min_pages: 1 + few(8) as usize,
         journal_copy_pages: few(measured.journal_copy_pages),
-        // With less no rebuild ends within a world.
+        // With less, no rebuild ends within a world.
         busy_bytes_per_second: few(measured.busy_bytes_per_second).max(256 << 10),
         idle_bytes_per_second: few(measured.idle_bytes_per_second).max(256 << 10),
         kept_buffers_max: few(measured.kept_buffers_max as u64 + 1) as usize - 1,
@@ -156,8 +156,7 @@ pub fn store(bounds: Bounds, seed: u64) -> raid::Limits {
     }
 }
 
-/// Limits of the read-ahead, drawn independently of everything else so that other draws stay as they are: down to none,
-/// and to one block.
+/// Limits of the read-ahead, down to none and to one block; drawn independently so that other draws stay unchanged.
 pub fn read_ahead(seed: u64, tunables: &mut Tunables) {
     let measured = Tunables::default();
     let mut random = Random::new(seed ^ 0x6168_6561);
@@ -170,7 +169,7 @@ pub fn read_ahead(seed: u64, tunables: &mut Tunables) {
     tunables.read_ahead_min_reads = few(measured.read_ahead_min_reads as usize) as u32;
 }
 
-/// Draws what the engine is opened with.
+/// Draws the options of the engine.
 pub fn draw(options: &mut Options, random: &mut Random) {
     options.tunables = tunables(random);
     let mut memory = |bytes: usize| one(random, bytes as u64) as usize;

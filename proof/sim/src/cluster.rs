@@ -1,12 +1,12 @@
-//! The world `cluster`: two to four controllers over one store, with the real membership over the model of RADOS.
+//! World `cluster`: two to four controllers over one store, with the real membership over the model of RADOS.
 //!
-//! Time is simulated: the world knows the true time, and each controller has a clock that runs up to 10 % too fast or too
+//! Time is simulated: the world has the true time, and each controller has a clock that runs up to 10 % too fast or too
 //! slow. Operations of the store take time, and may be late by seconds, or lost with or without effect. Controllers are
-//! killed and restarted, and sleep while time passes; they are cut from the store in one direction or both; single objects
-//! and the whole store stall; the blocklist comes late or never. The volume is a set of numbers in one guarded object.
+//! killed, restarted, suspended, or cut off from the store in one or both directions. Single objects and the whole
+//! store stall; the blocklist entry is late or missing. The volume is a set of numbers in one guarded object.
 //!
-//! Checked: an epoch has one owner; every acknowledged write is there for all later owners; no read returns less than was
-//! acknowledged before it began; a controller that nothing disturbs is not expelled; a takeover takes at most
+//! Checked: an epoch has one owner; every acknowledged write is visible to all later owners; no read returns less than
+//! was acknowledged before it began; an undisturbed controller is not expelled; a takeover takes at most
 //! [`TAKEOVER_NS`]; when all faults are over, one controller serves, and all take part.
 
 mod controller;
@@ -31,11 +31,11 @@ const SECOND: u64 = 1000 * MS;
 /// The array.
 const ARRAY: u128 = 0xa5;
 
-/// From the death of a home, with a store and controllers that nothing disturbs, to the first write that the next one
-/// acknowledges.
+/// Maximum time from the death of a home, with an undisturbed store and controllers, to the first acknowledged write of
+/// the next one.
 const TAKEOVER_NS: u64 = 6 * SECOND;
 
-/// What a world is to do, besides what its seed says.
+/// Parameters of a world in addition to its seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Intervals of all controllers.
@@ -48,12 +48,12 @@ impl Default for Options {
     }
 }
 
-/// Which process of which controller.
+/// A process of a controller.
 type Process = (usize, u64);
 
-/// What happens at a time.
+/// A scheduled event.
 enum Action {
-    /// A controller looks at its clock.
+    /// A controller reads its clock.
     Wake(Process),
     /// An operation reaches the store.
     Arrive(Process, Operation),
@@ -65,13 +65,13 @@ enum Action {
     Received(Process, hosts::Read),
     /// Hosts begin a write and a read.
     Traffic,
-    /// Something fails.
+    /// A fault begins.
     Fault,
-    /// A controller is started again.
+    /// A controller restarts.
     Restart(usize),
     /// A client of the store is put on the blocklist.
     Fence(String),
-    /// The home is killed, while nothing else is wrong.
+    /// The home is killed, in the absence of other faults.
     Measure,
 }
 
@@ -85,7 +85,7 @@ enum Outcome {
     Journal(JournalRequest, JournalReply),
 }
 
-/// Everything.
+/// The world.
 struct World {
     random: Random,
     options: Options,
@@ -96,7 +96,7 @@ struct World {
     controllers: Vec<Controller>,
     faults: Faults,
     hosts: Hosts,
-    /// The home was killed then, and no other has acknowledged a write yet.
+    /// Time at which the home was killed, until another one acknowledges a write.
     taking_over: Option<u64>,
     report: Report,
 }
@@ -109,14 +109,14 @@ pub fn run(seed: u64, options: Options) -> Result<Report, String> {
     let end = (40 + world.random.below(80)) * SECOND;
     world.run_until(end)?;
     world.heal();
-    // Controllers that were expelled start again, and may have to wait for their predecessor.
+    // Expelled controllers restart, and may have to wait for their predecessor.
     let healed = world.now;
     world.run_until(healed + 30 * SECOND)?;
     world.check_quiet()?;
     Ok(world.report)
 }
 
-/// A future of the model, which returns at once.
+/// The result of a model future, which is ready at once.
 fn immediate<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -152,7 +152,7 @@ impl World {
         world
     }
 
-    /// Plans an action.
+    /// Schedules an action.
     fn at(&mut self, time: u64, action: Action) {
         self.next += 1;
         self.queue.insert((time.max(self.now), self.next), action);
@@ -192,20 +192,20 @@ impl World {
         }
     }
 
-    /// Adds to the hash of everything that happened.
+    /// Adds to the hash of all events.
     fn trace(&mut self, what: &[u64]) {
         for number in [&[self.now][..], what].concat() {
             self.report.trace = (self.report.trace ^ number).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    /// The process if it still runs; what happens to one that sleeps happens when it wakes.
+    /// The process if it still runs; work for a suspended one is deferred until it wakes.
     fn running(&mut self, process: Process) -> Option<&mut Running> {
         let controller = &mut self.controllers[process.0];
         if controller.life != process.1 { None } else { controller.running.as_mut() }
     }
 
-    /// When a process that sleeps wakes.
+    /// Time at which a suspended process wakes.
     fn asleep(&self, process: Process) -> Option<u64> {
         let controller = &self.controllers[process.0];
         controller.asleep_until.filter(|until| *until > self.now && controller.life == process.1)
@@ -224,10 +224,10 @@ impl World {
         self.step(process, |_, _| {})
     }
 
-    /// Lets a process do something and then whatever it wants to do.
+    /// Runs work of a process, then all its due actions.
     fn step(&mut self, process: Process, work: impl FnOnce(&mut Running, u64) + 'static) -> Check {
         if let Some(until) = self.asleep(process) {
-            // What it was about to do, it does first when it wakes.
+            // Deferred work runs first when it wakes.
             self.controllers[process.0].when_awake.push(Box::new(work));
             self.at(until, Action::Wake(process));
             return Ok(());
@@ -281,7 +281,7 @@ impl World {
         Ok(())
     }
 
-    /// A process ends by itself; it is started again.
+    /// Handles the end of a process, and restarts it.
     fn take_out(&mut self, process: Process, end: &::cluster::MembershipEnd) -> Check {
         use ::cluster::MembershipEnd;
         let quiet = self.faults.quiet_since(process.0);
@@ -303,7 +303,7 @@ impl World {
         Ok(())
     }
 
-    /// An operation takes its way to the store.
+    /// Sends an operation to the store.
     fn send(&mut self, process: Process, operation: Operation) {
         let object = operation.object();
         if let Some(time) = self.faults.arrival(&mut self.random, (self.now, process.0), object) {
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// An operation takes effect, also of a process that is gone.
+    /// Makes an operation take effect, even if its process has ended.
     fn arrive(&mut self, process: Process, operation: Operation) -> Check {
         let Some((client, arbiter)) = self.controllers[process.0].client_of(process.1) else { return Ok(()) };
         let outcome = match operation {
@@ -358,7 +358,7 @@ impl World {
         }
     }
 
-    /// One controller serves, and all take part and agree.
+    /// Checks that one controller serves, and all take part and agree.
     fn check_quiet(&mut self) -> Check {
         let (now, mut serving, mut maps) = (self.now, 0, Vec::new());
         for controller in &self.controllers {
@@ -383,7 +383,7 @@ impl World {
 }
 
 impl Operation {
-    /// Which object of the store it is for: the witnesses, the map, the journal.
+    /// The object of the operation: a witness, the map, or the journal.
     fn object(&self) -> usize {
         match self {
             Self::Arbiter(_, Request::Map | Request::Replace { .. }) => faults::MAP,

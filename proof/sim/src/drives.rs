@@ -1,4 +1,4 @@
-//! Simulated drives that tear, lose and reorder writes: the fault model in the crate's documentation.
+//! Simulated drives that tear, lose and reorder writes: implements the fault model in the crate's documentation.
 
 use block::workload::Random;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SECTOR: usize = 512;
 
-/// Longest latency of a sound drive, less than the timeouts of the store: a drive that takes longer counts as failed.
+/// Maximum latency of a healthy drive, below the time-outs of the store: a slower drive counts as failed.
 const PROMPT: Duration = Duration::from_secs(10);
 
 type Page = Arc<[u8]>;
@@ -19,23 +19,23 @@ type Page = Arc<[u8]>;
 /// Fault of a running drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
     /// Writes that touch these bytes fail.
     Writes(Range<u64>),
     /// Every request fails.
     Dead,
-    /// No request is answered.
+    /// No request completes.
     Stuck,
 }
 
-/// How many of a hundred writes a drive acknowledges and does not do.
+/// Percentages of writes that a drive acknowledges without performing them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WriteFaults {
-    /// Nothing of it was written, or only some of its pages.
+    /// Writes that are lost, completely or except for some pages.
     pub lost: u64,
-    /// It was written to another place of the drive, over what was there.
+    /// Writes that go to another location of the drive.
     pub misdirected: u64,
 }
 
@@ -43,21 +43,21 @@ pub struct WriteFaults {
 #[derive(Clone, Copy, Debug)]
 struct FileSystem {
     bytes: u64,
-    /// What other files take of it.
+    /// Pages of other files.
     others: u64,
 }
 
 /// Durable pages of every drive.
 pub struct Contents(Vec<BTreeMap<u64, Page>>);
 
-/// All drives of a world, and what they have under way.
+/// All drives of a world, and their outstanding requests.
 pub struct Drives(Mutex<State>);
 
 struct State {
     random: Random,
     trace: DefaultHasher,
     completed: u64,
-    /// Incarnation of the machine; handles of an older one are cut off.
+    /// Incarnation of the machine; handles of older incarnations are invalid.
     incarnation: u64,
     /// The world's clock.
     now: Duration,
@@ -67,10 +67,10 @@ struct State {
 
 struct Medium {
     bytes: u64,
-    /// Pages that it takes of the file system, if it is a sparse file.
+    /// Pages allocated in the file system, for a sparse file.
     allocated: BTreeSet<u64>,
     durable: BTreeMap<u64, Page>,
-    /// Pages answered but not durable, in the order of their answers.
+    /// Acknowledged pages that are not durable, in the order of acknowledgement.
     cache: Vec<Cached>,
     answers: u64,
     pending: Vec<Request>,
@@ -78,16 +78,16 @@ struct Medium {
     /// Kept over crashes.
     write_faults: WriteFaults,
     faulty_writes: u64,
-    /// How often its requests are chosen, against the others'.
+    /// Weight of its requests in the random choice.
     speed: u64,
-    /// Time that its requests take at least.
+    /// Minimum latency of its requests.
     latency: Duration,
 }
 
 struct Cached {
     page: u64,
     data: Page,
-    /// The answer to the write, counted per drive.
+    /// Number of the write's acknowledgement on this drive.
     answer: u64,
 }
 
@@ -100,7 +100,7 @@ struct Request {
 enum Work {
     Read(u32, Done<Bytes>),
     Write(Vec<Bytes>, bool, Done<()>),
-    /// What was answered before this may not be lost once it is done.
+    /// After this sync, writes acknowledged before it are durable.
     Sync(u64, Done<()>),
     Discard(u64, Done<()>),
     Allocate(u64, Done<()>),
@@ -164,13 +164,13 @@ impl Drives {
         state.media.iter().enumerate().map(handle).collect()
     }
 
-    /// Requests under way that may be answered now.
+    /// Number of outstanding requests that may complete now.
     pub fn pending(&self) -> usize {
         let state = self.lock();
         state.media.iter().map(|medium| medium.due(state.now).count()).sum()
     }
 
-    /// Advances the clock by `time`, but only as long as drives that are well have to answer; returns the time now.
+    /// Advances the clock by `time`, but only as long as healthy drives must reply; returns the current time.
     pub fn pass(&self, time: Duration) -> Duration {
         let mut state = self.lock();
         let well = state.media.iter().filter(|medium| medium.fault == Fault::None);
@@ -180,7 +180,7 @@ impl Drives {
         state.now
     }
 
-    /// Requests completed since the beginning of the world.
+    /// Number of completed requests since the start of the world.
     pub fn completed(&self) -> u64 {
         self.lock().completed
     }
@@ -195,22 +195,22 @@ impl Drives {
         self.lock().trace.finish()
     }
 
-    /// Lets a drive fail, or not.
+    /// Sets the fault of a drive.
     pub fn set_fault(&self, drive: usize, fault: Fault) {
         self.lock().media[drive].fault = fault;
     }
 
-    /// Has the requests of a drive take this time at least.
+    /// Sets the minimum latency of a drive.
     pub fn set_latency(&self, drive: usize, latency: Duration) {
         self.lock().media[drive].latency = latency;
     }
 
-    /// Has a drive lose or misdirect some of its writes from now on.
+    /// Makes a drive lose or misdirect some of its writes.
     pub fn set_write_faults(&self, drive: usize, write_faults: WriteFaults) {
         self.lock().media[drive].write_faults = write_faults;
     }
 
-    /// Writes that drives acknowledged and lost or misdirected, since the beginning of the world.
+    /// Number of writes that drives acknowledged and lost or misdirected, since the start of the world.
     pub fn faulty_writes(&self) -> u64 {
         self.lock().media.iter().map(|medium| medium.faulty_writes).sum()
     }
@@ -239,12 +239,12 @@ impl Drives {
             let failure = taken.and_then(|()| media[drive].fails(drive, &request));
             media[drive].complete(request, failure, random)
         };
-        // With the lock released: it may well ask for more.
+        // With the lock released, since the callback may submit more.
         answer();
         true
     }
 
-    /// Cuts the power: what is not durable is kept, lost or torn, page by page, and running requests are cut off.
+    /// Cuts the power: volatile pages are kept, lost or torn individually, and outstanding requests are dropped.
     pub fn crash(&self) {
         let dropped: Vec<_> = {
             let mut state = self.lock();
@@ -252,7 +252,7 @@ impl Drives {
             let State { random, media, .. } = &mut *state;
             media.iter_mut().flat_map(|medium| medium.crash(random)).collect()
         };
-        // Their callbacks see that nothing will come any more; new requests of theirs are refused by their life.
+        // Their callbacks see the end of the incarnation, and new requests of theirs are refused.
         drop(dropped);
     }
 
@@ -261,7 +261,7 @@ impl Drives {
         Contents(self.lock().media.iter().map(|medium| medium.durable.clone()).collect())
     }
 
-    /// Gives all drives earlier contents, while the power is off.
+    /// Restores earlier contents of all drives, while the power is off.
     pub fn restore(&self, contents: Contents) {
         for (medium, durable) in self.lock().media.iter_mut().zip(contents.0) {
             medium.cache.clear();
@@ -269,8 +269,8 @@ impl Drives {
         }
     }
 
-    /// Forgets all contents, at the end of a world. What was cut off by a crash may hold its drives forever,
-    /// as a process that is killed frees nothing either; its memory must not add up over thousands of worlds.
+    /// Deletes all contents at the end of a world. Work cut off by a crash may hold its drives forever, like a killed
+    /// process; its memory must not accumulate over thousands of worlds.
     pub fn end(&self) {
         for medium in &mut self.lock().media {
             medium.durable.clear();
@@ -279,12 +279,12 @@ impl Drives {
         }
     }
 
-    /// What a drive does wrong.
+    /// The current fault of a drive.
     pub fn fault(&self, drive: usize) -> Fault {
         self.lock().media[drive].fault.clone()
     }
 
-    /// Puts a blank drive in the place of one.
+    /// Replaces a drive by a blank one.
     pub fn wipe(&self, drive: usize) {
         let medium = &mut self.lock().media[drive];
         medium.durable.clear();
@@ -292,7 +292,7 @@ impl Drives {
         medium.allocated.clear();
     }
 
-    /// Corrupts some pages of a drive inside of `range`, all of them durable ones.
+    /// Corrupts some durable pages of a drive within `range`.
     pub fn corrupt(&self, drive: usize, range: Range<u64>) {
         let mut state = self.lock();
         let State { random, media, .. } = &mut *state;
@@ -312,7 +312,7 @@ impl State {
         self.media.iter().map(|medium| medium.allocated.len() as u64).sum::<u64>() * ALIGN as u64
     }
 
-    /// Takes the pages of the file system that a request needs.
+    /// Allocates the pages of the file system that a request needs.
     fn take_space(&mut self, drive: usize, request: &Request) -> Result {
         let Some(FileSystem { bytes, others }) = self.file_system else { return Ok(()) };
         let len = match &request.work {
@@ -355,7 +355,7 @@ fn split(offset: u64, pieces: &[Bytes]) -> impl Iterator<Item = (u64, Page)> {
 }
 
 impl Medium {
-    /// The requests under way that may be answered now, by their places.
+    /// Indices of the outstanding requests that may complete now.
     fn due(&self, now: Duration) -> impl Iterator<Item = usize> {
         let answers = self.fault != Fault::Stuck;
         let due = move |request: &Request| answers && request.since + self.latency <= now;
@@ -379,7 +379,7 @@ impl Medium {
         }
     }
 
-    /// Performs a request and returns its answer.
+    /// Performs a request and returns its completion.
     fn complete(&mut self, request: Request, failure: Result, random: &mut Random) -> Box<dyn FnOnce()> {
         let Request { offset, work, .. } = request;
         match (work, failure) {
@@ -442,7 +442,7 @@ impl Medium {
             write.retain(|_| !whole && random.chance(50));
             return write;
         }
-        // Near by, or where something else is already.
+        // Nearby, or over existing data.
         let (first, count) = (*first, write.len() as u64);
         let to = if self.durable.is_empty() || random.chance(50) {
             (first + random.below(128)).saturating_sub(64)
@@ -471,7 +471,7 @@ impl Medium {
         let mut faults: Vec<(u64, Page)> =
             std::mem::take(&mut self.cache).into_iter().map(|cached| (cached.page, cached.data)).collect();
         for request in &pending {
-            // Some requests had not even reached the drive.
+            // Some requests have not reached the drive.
             if let Work::Write(pieces, ..) = &request.work
                 && random.chance(70)
             {
@@ -497,7 +497,7 @@ impl Medium {
     }
 }
 
-/// A drive as one incarnation of the machine sees it.
+/// A drive from the view of one incarnation of the machine.
 struct Handle {
     name: String,
     drives: Arc<Drives>,

@@ -1,4 +1,4 @@
-//! Executor of one thread that polls tasks in an order drawn from the seed.
+//! Single-threaded executor that polls tasks in an order drawn from the seed.
 
 use crate::bounds::wide;
 use block::workload::Random;
@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A task's number; grows with every task.
+/// Number of a task, increasing.
 pub type TaskId = u64;
 
-/// Tasks that may be polled, without repetition.
+/// Ready tasks, without duplicates.
 type Ready = Arc<Mutex<Vec<TaskId>>>;
 
 /// The tasks of a world.
@@ -20,9 +20,9 @@ pub struct Executor {
     tasks: BTreeMap<TaskId, Pin<Box<dyn Future<Output = ()>>>>,
     ready: Ready,
     next: TaskId,
-    /// Tasks that others may overtake where they wait.
+    /// Background tasks, which others may overtake while they wait.
     background: BTreeSet<TaskId>,
-    /// Maximum number of steps by which they are overtaken; none if zero.
+    /// Maximum number of overtaking steps; zero for none.
     reach: u64,
     /// Remaining steps in which background tasks are not polled.
     held: u64,
@@ -56,7 +56,7 @@ impl Executor {
         id
     }
 
-    /// Adds a task of the background: whenever it waits, up to `reach` steps of others may come before it continues.
+    /// Adds a background task: whenever it waits, up to `reach` steps of others may run before it continues.
     pub fn spawn_background(&mut self, reach: u64, future: impl Future<Output = ()> + 'static) {
         let id = self.spawn(future);
         self.background.insert(id);
@@ -84,7 +84,7 @@ impl Executor {
         ready.iter().filter(|id| self.may_poll(**id)).count()
     }
 
-    /// True if a ready task is held up.
+    /// True if a ready task is delayed.
     pub fn is_holding(&self) -> bool {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.iter().any(|id| !self.may_poll(*id))
@@ -94,7 +94,7 @@ impl Executor {
         self.held == 0 || !self.background.contains(&id)
     }
 
-    /// Polls one of the ready tasks; false when there is none.
+    /// Polls one of the ready tasks; false if there is none.
     pub fn step(&mut self, random: &mut Random) -> bool {
         let id = {
             let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,8 @@
 //! History of actions and answers, checked for linearizability against the model.
 //!
-//! Concurrent actions on the same blocks, directly or through other actions, form a conflict group. A group is checked when all
-//! its actions have ended: what it wrote is read back, and some order of its actions must explain every
-//! answer and every byte. An action that ended without an answer may have had no effect, but not half of one.
+//! Concurrent actions on the same blocks, directly or through other actions, form a conflict group. A group is checked
+//! when all its actions have ended: the written blocks are read back, and some order of the actions must explain every
+//! answer and every byte. An action without an answer took effect completely or not at all.
 
 use block::mem::{MemArray, MemDisk};
 use block::suite;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 /// Maximum number of actions in a conflict group: all their orders are tried.
 pub const MAX_GROUP_ACTIONS: usize = 5;
 
-/// What can be asked of an array.
+/// Actions of an array.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// An operation of a disk.
@@ -29,13 +29,13 @@ pub enum Action {
     Snapshot(Vec<(DiskId, DiskId)>, u64),
     /// A disk gets the size and contents of another.
     Restore(DiskId, DiskId),
-    /// Whether a disk takes changes, asked at a time.
+    /// Sets whether a disk takes changes, at a time.
     Access(DiskId, bool, u64),
-    /// Until when a disk is kept as it is, asked at a time.
+    /// Sets the retention of a disk, at a time.
     Keep(DiskId, u64, u64),
     /// A disk grows.
     Resize(DiskId, u64),
-    /// A disk goes, at a time.
+    /// Deletes a disk, at a time.
     Delete(DiskId, u64),
 }
 
@@ -48,7 +48,7 @@ struct Touch {
 }
 
 impl Touch {
-    /// Whether it may change more of a disk than its blocks.
+    /// Whether the action may change more of a disk than these blocks.
     fn changes_disk(&self) -> bool {
         self.writes && (self.extent.overlaps(&PRESENCE) || self.extent.overlaps(&STATE))
     }
@@ -56,10 +56,10 @@ impl Touch {
 
 const EVERYTHING: Extent = Extent { lba: 0, blocks: u64::MAX };
 
-/// Stands for the saved state, after every block.
+/// Represents the saved state, after every block.
 const STATE: Extent = Extent { lba: u64::MAX - 1, blocks: 1 };
 
-/// Stands for there being the disk at all.
+/// Represents the existence of the disk.
 const PRESENCE: Extent = Extent { lba: u64::MAX - 2, blocks: 1 };
 
 impl Action {
@@ -68,7 +68,7 @@ impl Action {
         let Action::Op(id, op) = self else { return touches };
         let mut named = vec![*id];
         if let Op::Copy(segments) = op {
-            // Segments of no blocks name disks that have to be there as well.
+            // Disks in empty segments must exist as well.
             named.extend(segments.iter().flat_map(|segment| [segment.source, segment.target]));
         }
         named.sort_unstable();
@@ -203,7 +203,7 @@ impl Action {
     }
 }
 
-/// A disk that need not be kept as it is any longer than `until`.
+/// Checks that a disk is not retained longer than `until`.
 fn free(model: &MemArray, id: DiskId, until: u64, now: u64) -> std::result::Result<MemDisk, Error> {
     let disk = model.disk(id).ok_or(Error::Deleted)?;
     match disk.kept_until() {
@@ -223,7 +223,7 @@ fn meet(one: &[Touch], other: &[Touch]) -> bool {
         .any(|a| other.iter().any(|b| a.id == b.id && (a.writes || b.writes) && a.extent.overlaps(&b.extent)))
 }
 
-/// The number of an action in the history.
+/// Number of an action in the history.
 pub type ActionId = u64;
 
 struct Entry {
@@ -232,12 +232,12 @@ struct Entry {
     touches: Vec<Touch>,
     asked: u64,
     ended: Option<u64>,
-    /// None while it is under way, and for one that ended without an answer.
+    /// `None` while it is in progress, and for an action that ended without an answer.
     answer: Option<Result>,
 }
 
 impl Entry {
-    /// It ended, and its outcome is unknown.
+    /// Whether it ended with an unknown outcome.
     fn may_be_absent(&self) -> bool {
         self.ended.is_some() && self.answer.is_none()
     }
@@ -252,29 +252,29 @@ impl Entry {
     }
 }
 
-/// The model, and the actions that it does not contain yet.
+/// The model, and the actions that it does not include yet.
 #[derive(Default)]
 pub struct History {
-    /// The state after all actions that were explained.
+    /// The state after all explained actions.
     pub model: MemArray,
     geometries: BTreeMap<DiskId, Geometry>,
     entries: Vec<Entry>,
     clock: u64,
-    /// Number of actions that have ended.
+    /// Number of ended actions.
     ended: u64,
-    /// Numbers of actions that had ended and that were unreadable when nothing could be explained.
+    /// Numbers of ended and of unreadable actions when no action could be explained.
     settled: Option<(u64, usize)>,
     traced: bool,
 }
 
-/// What is known of a disk without reading it.
+/// Attributes of a disk that are known without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Its size.
     pub geometry: Geometry,
-    /// It takes no changes.
+    /// Whether it takes no changes.
     pub read_only: bool,
-    /// Until when it stays so.
+    /// End of its retention.
     pub kept_until: u64,
     /// Its saved state.
     pub state: Bytes,
@@ -284,12 +284,12 @@ pub struct Known {
 type Profile = (Geometry, bool, u64);
 
 impl Known {
-    /// Properties of a disk, and until when it is retained.
+    /// Attributes of a disk, with the end of its retention.
     pub fn of(disk: &dyn Disk, kept_until: u64) -> Self {
         Self { geometry: disk.geometry(), read_only: disk.is_read_only(), kept_until, state: disk.state() }
     }
 
-    /// What the model knows of a disk.
+    /// Attributes of a disk in the model.
     pub fn of_model(disk: &MemDisk) -> Self {
         Self::of(disk, disk.kept_until())
     }
@@ -299,35 +299,35 @@ impl Known {
     }
 }
 
-/// The disks that there really are.
+/// The existing disks.
 pub type Present = BTreeMap<DiskId, Known>;
 
-/// What has to be read before a conflict group can be checked, and what was read.
+/// Reads that are needed to check a conflict group, or their results.
 pub type Observations = Vec<(DiskId, Op)>;
 
 impl History {
-    /// An empty history; `traced` prints every event as it comes.
+    /// An empty history; `traced` prints every event.
     pub fn new(traced: bool) -> Self {
         Self { traced, ..Self::default() }
     }
 
-    /// The disks that exist as far as the model knows.
+    /// The disks in the model.
     pub fn disks(&self) -> Vec<(DiskId, Geometry)> {
         self.geometries.iter().map(|(id, geometry)| (*id, *geometry)).collect()
     }
 
-    /// Forgets a disk that is gone, and of which nothing is left to be explained.
+    /// Removes a deleted disk without unexplained actions.
     pub fn forget(&mut self, id: DiskId) {
         self.model.remove(id);
         self.learn();
     }
 
-    /// True when the action would be in a group that is not too large, and not meet one that is being read back.
+    /// True if the action would join a group that is not too large and not being read back.
     pub fn admits(&self, action: &Action) -> bool {
         self.group(&action.touches()).len() < MAX_GROUP_ACTIONS
     }
 
-    /// Number of actions not yet explained.
+    /// Number of unexplained actions.
     pub fn open(&self) -> usize {
         self.entries.len()
     }
@@ -338,7 +338,7 @@ impl History {
         }
     }
 
-    /// Takes note of what is asked.
+    /// Records an action.
     pub fn ask(&mut self, action: Action) -> ActionId {
         self.clock += 1;
         let touches = action.touches();
@@ -349,12 +349,12 @@ impl History {
         id
     }
 
-    /// An action of the history in one line.
+    /// One-line description of an action.
     pub fn show(&self, id: ActionId) -> String {
         self.entries.iter().find(|entry| entry.id == id).map(Entry::show).unwrap_or_default()
     }
 
-    /// Takes note of an answer.
+    /// Records an answer.
     pub fn answer(&mut self, id: ActionId, answer: Result) {
         self.clock += 1;
         self.ended += 1;
@@ -374,21 +374,21 @@ impl History {
             );
         }
         match answer {
-            // Refused as a whole: nothing to explain.
+            // Refused as a whole: no effect to explain.
             Err(Error::NoSpace | Error::NotReady) => _ = self.entries.remove(index),
-            // A disk that is being deleted may refuse before that is durable.
+            // A disk in deletion may refuse before the deletion is durable.
             Err(Error::Deleted | Error::Unreachable(_))
                 if leaving && matches!(entry.action, Action::Op(..)) =>
             {
                 _ = self.entries.remove(index);
             }
-            // The array stopped: whether it is there will be seen. What was not read was not read.
+            // The array stopped: reading will show the effect. An unread block has no answer.
             Err(Error::Stopped(_) | Error::Medium { .. }) => {}
             answer => entry.answer = Some(answer),
         }
     }
 
-    /// Notes that the waiter for an answer is gone: the action was cancelled, or lost in a crash.
+    /// Records that an action was cancelled, or lost in a crash.
     pub fn give_up(&mut self, id: ActionId) {
         self.clock += 1;
         self.ended += 1;
@@ -411,16 +411,16 @@ impl History {
         }
     }
 
-    /// False if [`History::settle`] would find nothing to do, as nothing has ended since it last found nothing.
+    /// False if [`History::settle`] would do nothing, since no action has ended since the last time.
     pub fn may_settle(&self, unreadable: &BTreeSet<ActionId>) -> bool {
         self.settled != Some((self.ended, unreadable.len()))
     }
 
-    /// Explains what needs no reading: single actions with an answer. Then names the members of a group that has to be
-    /// read back, with what to read, if there is one. Groups with a member in `unreadable` are left for the next start.
+    /// Explains single actions with an answer. Then returns the members of a group that has to be read back, with the
+    /// reads, if there is one. Groups with a member in `unreadable` wait for the next start.
     ///
     /// # Errors
-    /// An answer that the model does not give.
+    /// An answer that differs from the model.
     pub fn settle(
         &mut self,
         present: &Present,
@@ -452,7 +452,7 @@ impl History {
         Ok(None)
     }
 
-    /// Reads and states of everything that the members write, as far as it is there.
+    /// Reads and states of everything that the members write, if it exists.
     fn observations(&self, members: &[usize], present: &Present) -> Observations {
         let mut observations = Vec::new();
         for touch in
@@ -469,22 +469,22 @@ impl History {
         observations
     }
 
-    /// True when one of these actions makes, ends or resizes a disk, or saves its state.
+    /// True if one of these actions creates, deletes or resizes a disk, or saves its state.
     pub fn names_disks(&self, ids: &[ActionId]) -> bool {
         let mut members = self.entries.iter().filter(|entry| ids.contains(&entry.id));
         members.any(|entry| entry.touches.iter().any(Touch::changes_disk))
     }
 
-    /// True when an action that is not explained yet makes, ends or resizes this disk, or saves its state.
+    /// True if an unexplained action creates, deletes or resizes this disk, or saves its state.
     pub fn changes_disk(&self, id: DiskId) -> bool {
         let mut touches = self.entries.iter().flat_map(|entry| &entry.touches);
         touches.any(|touch| touch.id == id && touch.changes_disk())
     }
 
-    /// Finds an order of these actions that explains their answers and what was read afterwards, and takes it over.
+    /// Finds an order of these actions that explains their answers and the reads afterwards, and applies it.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn check_group(
         &mut self,
         ids: &[ActionId],
@@ -500,7 +500,7 @@ impl History {
             let mut touches = members.iter().flat_map(|entry| &entry.touches);
             touches.any(|touch| touch.writes && touch.id == *id && touch.extent.overlaps(what))
         };
-        // What the members may have made, unmade or resized, and the states that they may have saved.
+        // Disks that the members may have created, deleted or resized, and states that they may have saved.
         let ids = members.iter().flat_map(|entry| &entry.touches).map(|touch| touch.id);
         let presence = ids.filter(|id| writes(id, &PRESENCE));
         let presence: Vec<_> = presence.map(|id| (id, present.get(&id).map(Known::form))).collect();
@@ -609,8 +609,7 @@ impl History {
     }
 }
 
-/// Whether an error is one of the reasons for which a copy is refused: where several hold, on several disks, it may tell
-/// any.
+/// Whether an error is a valid reason for refusing a copy: if there are several, the copy may report any.
 fn is_a_reason(model: &MemArray, op: &Op, answer: &Result) -> bool {
     let Op::Copy(segments) = op else { return false };
     let ends = |id: DiskId, lba: u64, blocks: u64| match Extent::new(lba, blocks).end() {

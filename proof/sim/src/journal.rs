@@ -1,7 +1,7 @@
 //! World `shelf`: the store alone under crashes and drive failures.
 //!
-//! A client knows what was acknowledged to it, while as many drives as the store reports to tolerate fail, vanish, hang, come
-//! back or rot.
+//! A client knows the operations acknowledged to it, while as many drives as the store reports to tolerate fail,
+//! vanish, hang, return or rot.
 
 use crate::Report;
 use crate::bounds::{self, Bounds};
@@ -19,31 +19,31 @@ use std::time::Duration;
 
 const DRIVE_BYTES: u64 = 8 << 20;
 
-/// Where the label of such a drive ends, and its superblocks, map and journal before segments begin.
+/// End of the mirrored area of such a drive: label, superblocks, map and journal; segments follow.
 const MIRRORED: u64 = (64 + 2 * 64 + 256) << 10;
 
 /// Injects faults, no more than the store reports to tolerate.
 struct FaultInjector {
     drives: Arc<Drives>,
     count: usize,
-    /// Drives that may still be hit, whichever they are.
+    /// Number of further drives that may be hit.
     budget: usize,
-    /// Drives that were hit and that the store may not have rebuilt yet: they may be hit again.
+    /// Drives that were hit and may not be rebuilt yet: they may be hit again.
     hit: BTreeSet<usize>,
-    /// Of these, drives with silently corrupt pages, which the store can't know.
+    /// Drives among these with silently corrupt pages, unknown to the store.
     rotten: BTreeSet<usize>,
-    /// Not given at the next opening.
+    /// Drives that are missing at the next opening.
     away: BTreeSet<usize>,
     now: Duration,
-    /// Clock jumps that may pass without progress.
+    /// Clock jumps allowed without progress.
     patience: u32,
 }
 
-/// Clock jumps after which every request must have timed out.
+/// Clock jumps after which every request has timed out.
 const PATIENCE: u32 = 20;
 
 impl FaultInjector {
-    /// A drive that may be hit now, if there is one.
+    /// A drive that may be hit now, if any.
     fn choose(&mut self, random: &mut Random) -> Option<usize> {
         let drive = random.below(self.count as u64) as usize;
         if !self.hit.contains(&drive) {
@@ -61,12 +61,12 @@ impl FaultInjector {
         self.drives.note(event);
     }
 
-    /// Time passes, but only as long as drives that are well have to answer.
+    /// Advances time, but only as long as healthy drives must reply.
     fn pass(&mut self, time: Duration) {
         self.now = self.drives.pass(time);
     }
 
-    /// While the shelf runs.
+    /// Injects faults while the shelf runs.
     fn inject(&mut self, random: &mut Random) {
         let Some(drive) = self.choose(random) else { return };
         let fault = random.below(6);
@@ -83,7 +83,7 @@ impl FaultInjector {
         }
     }
 
-    /// While the power is off.
+    /// Injects faults while the power is off.
     fn inject_while_off(&mut self, random: &mut Random) {
         self.away.clear();
         for drive in self.hit.clone() {
@@ -109,17 +109,17 @@ impl FaultInjector {
         }
     }
 
-    /// What the shelf can bear by its own count, less what it can't know. It may be more than before when everything has
-    /// been synced since the shelf could bear `synced`.
+    /// Updates the budget: the tolerance that the shelf reports, less faults unknown to it. The budget may grow if
+    /// everything has been synced since the shelf tolerated `synced` failures.
     fn count(&mut self, shelf: &DriveShelf, synced: Option<usize>) {
         let index = |name: &String| name.trim_start_matches("drive").parse::<usize>().ok();
         let there: BTreeSet<usize> = shelf.drives().iter().filter_map(index).collect();
         let faulty = |drive: &usize| self.drives.fault(*drive) != Fault::None;
         let hidden = |drive: &usize| there.contains(drive) && (self.rotten.contains(drive) || faulty(drive));
-        // Those that it counts on are not hit, and have wrong pages all the same.
+        // Drives that the shelf relies on are not hit, but may have wrong pages.
         let unknown = (0..self.count).filter(hidden).count();
         let tolerates = shelf.status().tolerates;
-        // It may count on drives with wrong pages that came back, more than it can spare: nothing more befalls those.
+        // It may rely on more returned drives with wrong pages than it can spare: these are not hit again.
         let counted_on = |drive: &usize| unknown > tolerates && !faulty(drive);
         let hit = |drive: &usize| !there.contains(drive) || hidden(drive) && !counted_on(drive);
         let hit = (0..self.count).filter(hit).collect();
@@ -129,23 +129,23 @@ impl FaultInjector {
     }
 }
 
-/// Batches, superblocks and stripes as the client remembers them across crashes.
+/// Batches, superblocks and stripes as the client knows them across crashes.
 #[derive(Default)]
 struct Expected {
-    /// What was appended, by number; trimmed ones may still be here.
+    /// Appended batches by number; trimmed ones may still exist.
     batches: BTreeMap<u64, (Vec<u8>, Vec<u8>)>,
-    /// The newest batch answered.
+    /// The newest acknowledged batch.
     answered: u64,
-    /// The superblock answered last.
+    /// The last acknowledged superblock.
     root: Option<(u64, Vec<u8>)>,
-    /// A superblock under way.
+    /// A superblock in progress.
     next_root: Option<(u64, Vec<u8>)>,
-    /// Stripes of segments: what was written, by which write, and whether a sync was answered since.
+    /// Stripes of segments: content, write number, and whether a sync was acknowledged since.
     stripes: BTreeMap<(u32, u32), Stripe>,
     writes: u64,
-    /// Segments of earlier incarnations, not to be written before they are discarded.
+    /// Segments of earlier incarnations, which may not be written before a discard.
     closed: BTreeSet<u32>,
-    /// Segments are written after the first superblock, as the contract demands. Older seeds were found without that.
+    /// Segments are written after the first superblock, as the contract demands. Older seeds did not follow this.
     superblock_first: bool,
 }
 
@@ -164,13 +164,13 @@ struct Stripe {
 
 type Answer<T> = Outcome<shelf::Result<T>>;
 
-/// What is under way.
+/// Outstanding operations.
 #[derive(Default)]
 struct UnderWay {
     appends: Vec<(u64, Answer<JournalPos>)>,
     root: Option<Answer<()>>,
     writes: Vec<((u32, u32), u8, Answer<()>)>,
-    /// With the writes that had been answered before, and the drives that could be spared then.
+    /// The sync with the writes acknowledged before it, and the tolerated failures at that time.
     sync: Option<(u64, usize, Answer<()>)>,
 }
 
@@ -180,7 +180,7 @@ impl UnderWay {
     }
 }
 
-/// How the shelf begins its lives.
+/// Parameters of the shelf's incarnations.
 struct Start {
     sizes: Sizes,
     /// The worlds of odd seeds are encrypted.
@@ -198,10 +198,10 @@ fn sealing() -> (DataKey, Envelope) {
 
 const ARRAY: u128 = 5;
 
-/// Runs the world of this seed.
+/// Runs a seed of the world.
 ///
 /// # Errors
-/// The first promise that was broken.
+/// The first violation.
 pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x7368_656c);
     let count = [1, 2, 3, 4, 5, 6, 8][random.below(7) as usize];
@@ -249,7 +249,7 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     Ok(report)
 }
 
-/// Formats or opens, and checks the contents; `None` if the machine must crash before.
+/// Formats or opens, and checks the contents; `None` if the machine must crash first.
 fn boot(
     machine: &mut Machine,
     memory: &mut Expected,
@@ -321,7 +321,7 @@ fn check_batches(memory: &mut Expected, from: u64, batches: &[Batch]) -> Result<
     if last < memory.answered {
         return Err(format!("batch {} was answered, the journal ends at {last}", memory.answered));
     }
-    // What was recovered once stays; what was not never comes back.
+    // A recovered batch stays; a lost one never returns.
     memory.batches.retain(|pos, _| *pos <= last);
     memory.answered = last;
     Ok(())
@@ -349,7 +349,7 @@ fn check_stripes(
     Ok(())
 }
 
-/// Asks for things until the machine has to crash; the number of answers.
+/// Requests operations until the machine must crash; returns the number of answers.
 fn work(
     machine: &mut Machine,
     memory: &mut Expected,
@@ -420,14 +420,14 @@ fn work(
         }
         answers += collect(memory, &mut under_way, &mut full, shelf, faults)?;
     }
-    // It bears less than it did when something was placed with less parity since, as space was short.
+    // It tolerates less if data was placed with less parity since, for lack of space.
     faults.count(shelf, None);
     Ok(answers)
 }
 
 fn append(memory: &mut Expected, shelf: &Arc<DriveShelf>, random: &mut Random, under_way: &mut UnderWay) {
     let last = under_way.appends.last().map_or(memory.answered, |(pos, _)| *pos);
-    // Equal lengths make an old batch lie exactly where a new one ends; different ones make it lie inside.
+    // With equal lengths, an old batch begins exactly where a new one ends; with different ones, it begins inside.
     let head_len = if random.chance(50) { 100 } else { random.below(9000) as usize };
     let head: Vec<u8> = (0..head_len).map(|_| random.next_u64() as u8).collect();
     let mut body = AlignedBuf::zeroed(
@@ -464,7 +464,7 @@ fn write(memory: &Expected, shelf: &Arc<DriveShelf>, random: &mut Random, under_
     under_way.writes.push(((segment, index), byte, answer));
 }
 
-/// Takes the answers that are there.
+/// Takes the available answers.
 fn collect(
     memory: &mut Expected,
     under_way: &mut UnderWay,
@@ -482,7 +482,7 @@ fn collect(
         };
         match answer {
             Ok(answered) if answered.0 == *pos => memory.answered = memory.answered.max(*pos),
-            // Answered at once, before the next is asked for: a number is given to who finds room.
+            // Answered at once, before the next request: only an append with room gets a number.
             Err(Error::JournalFull) if index + 1 == under_way.appends.len() => {
                 memory.batches.remove(pos);
                 *full = true;

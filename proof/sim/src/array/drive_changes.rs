@@ -1,7 +1,8 @@
-//! World `drive-changes`: drives are added, evacuated, replaced and lost while hosts write to an array that is nearly full.
+//! World `drive-changes`: drives are added, evacuated, replaced and lost while hosts write to an array that is nearly
+//! full.
 //!
-//! Drives fail no more often than the store reports to tolerate at all times since it was opened. What failed may stay
-//! away, or be back at an opening with what it had.
+//! Drives fail no more often than the store reports to tolerate, at all times since it was opened. A failed drive may
+//! stay away, or return at an opening with its content.
 
 use super::{Incarnation, Run};
 use crate::World;
@@ -10,48 +11,48 @@ use crate::machine::Outcome;
 use shelf::pool::{Consent, DriveState};
 use std::collections::BTreeSet;
 
-/// Where the drives of a world are.
+/// State of a world's drives.
 pub struct Roster {
-    /// Members, and what may have become one.
+    /// Members, and drives that may have become members.
     given: BTreeSet<usize>,
-    /// Of these, what is not there at the next opening.
+    /// Drives among these that are missing at the next opening.
     away: BTreeSet<usize>,
-    /// Blank ones.
+    /// Blank drives.
     spare: BTreeSet<usize>,
 }
 
-/// A change of the drives that is under way.
+/// A change of the drives in progress.
 pub enum Change {
-    /// A drive is added.
+    /// Adds a drive.
     Add(Outcome<shelf::Result<usize>>),
-    /// A drive begins, or stops, to be evacuated.
+    /// Begins or cancels the evacuation of a drive.
     Evacuate(Outcome<shelf::Result>),
 }
 
 impl Roster {
-    /// The first `members` of `count` drives are given when the array is made.
+    /// The first `members` of `count` drives are given at the creation of the array.
     pub fn new(members: usize, count: usize) -> Self {
         Self { given: (0..members).collect(), away: BTreeSet::new(), spare: (members..count).collect() }
     }
 
-    /// A drive will not be there at the next opening.
+    /// Removes a drive before the next opening.
     pub fn lose(&mut self, drive: usize) {
         self.away.insert(drive);
     }
 
-    /// The drives that an opening gets.
+    /// Drives given to an opening.
     pub fn given(&self) -> impl Iterator<Item = usize> {
         self.given.difference(&self.away).copied()
     }
 }
 
-/// The number of a drive by its name.
+/// The number in a drive's name.
 fn number(name: &str) -> Option<usize> {
     name.trim_start_matches("drive").parse().ok()
 }
 
 impl Run {
-    /// Drives that were away come back, while the power is off.
+    /// Returns missing drives while the power is off.
     pub(super) fn change_roster(&mut self) {
         let random = &mut self.random;
         let back: Vec<usize> = self.roster.away.iter().copied().filter(|_| random.chance(30)).collect();
@@ -61,8 +62,8 @@ impl Run {
         }
     }
 
-    /// Drives that were given at the opening and are no members were evacuated, or never became any: they are blank spares
-    /// from now on.
+    /// Drives that were given at the opening and are not members were evacuated, or never became members: they are
+    /// blank spares from now on.
     pub(super) fn retire_strays(&mut self, incarnation: &Incarnation) {
         if self.scenario.world != World::DriveChanges {
             return;
@@ -78,7 +79,7 @@ impl Run {
         }
     }
 
-    /// Begins a change of the drives now and then, one at a time.
+    /// Begins occasional changes of the drives, one at a time.
     pub(super) fn change_drives(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         self.end_change(incarnation)?;
         if self.random.below(1500) > 0 {
@@ -91,7 +92,7 @@ impl Run {
         let (slot, state) = (status.drives[one].slot, status.drives[one].state);
         let kind = self.random.below(8);
         let evacuating = status.drives.iter().find(|drive| drive.state == DriveState::Evacuating);
-        // What is cancelled has to be under way.
+        // Only a running evacuation can be cancelled.
         let (slot, state) = match evacuating {
             Some(drive) if kind == 5 => (drive.slot, drive.state),
             _ => (slot, state),
@@ -140,7 +141,7 @@ impl Run {
             Some(Change::Evacuate(outcome)) => match outcome.take() {
                 None => return Ok(()),
                 Some(Ok(())) => self.report.evacuations += 1,
-                // There is no room for it, or it is over already.
+                // There is no room for the evacuation, or it has ended.
                 Some(Err(shelf::Error::Unusable(_))) => {}
                 Some(Err(cause)) => return Err(format!("evacuating a drive: {cause}")),
             },

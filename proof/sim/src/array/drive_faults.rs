@@ -1,4 +1,4 @@
-//! Faults of the drives under an array: rot, lost and misdirected writes, slowness, and failures.
+//! Drive faults in worlds of the array: rot, lost and misdirected writes, slowness, and failures.
 
 use super::{Incarnation, Run, say};
 use crate::World;
@@ -7,8 +7,8 @@ use block::workload::Random;
 use raid::geometry::Geometry as Plan;
 use std::time::Duration;
 
-/// A drive that answers, but at times much later than its peers. Time passes evenly in such a world, so that the store can
-/// measure it.
+/// A drive that is sometimes much slower than its peers. Time advances evenly in such a world, so the store can measure
+/// the latency.
 pub struct SlowDrive {
     drive: usize,
     slow: bool,
@@ -18,8 +18,7 @@ pub struct SlowDrive {
 }
 
 impl SlowDrive {
-    /// One array in four has one, where it has peers to be compared with. Drawn independently, so that other draws stay as
-    /// they are.
+    /// One array in four with several drives has one. Drawn independently, so other draws stay unchanged.
     pub fn draw(world: World, seed: u64, drives: u64) -> Option<Self> {
         let mut random = Random::new(seed ^ 0x736c_6f77);
         let has = world == World::Array && drives >= 3 && random.chance(25);
@@ -32,7 +31,7 @@ impl SlowDrive {
 }
 
 impl Run {
-    /// Lets a tenth of a second pass now and then, and the drive that may be slow become slow or prompt.
+    /// Advances time by a tenth of a second occasionally, and switches the drive between slow and normal.
     pub(super) fn slow_down(&mut self, incarnation: &Incarnation) {
         let Some(it) = &mut self.slow_drive else { return };
         if it.random.below(20) > 0 {
@@ -41,7 +40,7 @@ impl Run {
         it.passed += 1;
         it.slow ^= it.random.below(300) == 0;
         let latency = Duration::from_millis(if it.slow { 400 } else { 0 });
-        // The store judges nothing by a second in which it was called once.
+        // The store ignores a second with only one call.
         self.machine.idle_step = Duration::from_millis(100);
         self.machine.drives.set_latency(it.drive, latency);
         if it.passed.is_multiple_of(10) {
@@ -57,7 +56,7 @@ impl Run {
         Plan::plan(&drives, &self.scenario.sizes).map_err(say)
     }
 
-    /// Corrupts copies on one drive: what the shelf mirrors is on all of them after a recovery.
+    /// Corrupts copies on one drive: after a recovery, all drives have everything that the shelf mirrors.
     pub(super) fn corrupt(&mut self) -> Result<(), String> {
         let journal = self.plan()?.granules_at();
         let drive = self.random.below(self.scenario.drives.min(3)) as usize;
@@ -65,8 +64,9 @@ impl Run {
         Ok(())
     }
 
-    /// Drives begin to lose and misdirect writes, and some of their pages rot: as many drives as parity tolerates, with one
-    /// copy of the journal on another. They are the same in every incarnation: what they lost may not have been noticed yet.
+    /// Makes drives lose and misdirect writes, and some of their pages rot: as many drives as parity tolerates, with
+    /// one copy of the journal on another. They are the same drives in every incarnation, since their losses may be
+    /// unnoticed.
     pub(super) fn inject_write_faults(&mut self) {
         let drives = self.scenario.drives;
         let faulty = self.first_faulty..self.first_faulty + (drives - 1).min(2);
@@ -81,7 +81,7 @@ impl Run {
         }
     }
 
-    /// A drive stops taking journal writes, or anything.
+    /// Makes a drive fail journal writes, or all requests.
     pub(super) fn fail(&mut self) {
         let Ok(plan) = self.plan() else { return };
         let drive = self.random.below(self.scenario.drives) as usize;

@@ -1,9 +1,9 @@
-//! World `encrypted`: the drives are encrypted, and the key that opens them is changed while hosts work or the array is off.
+//! World `encrypted`: the drives are encrypted, and their key is changed while hosts work or the array is off.
 //!
-//! An operator who starts the array knows the key of the last change that was acknowledged, and those of changes that began
-//! since and were not. Any of them that opens an envelope must open the array; once a change is acknowledged, no older one may.
-//! A drive may fail or be away, as far as the store can spare it. What it holds may open with an older key until it has been
-//! opened with the others, and a change of the key has to name it.
+//! The operator has the key of the last acknowledged change, and those of later changes that were not acknowledged.
+//! Every one of these keys that opens an envelope must open the array; after an acknowledged change, no older key may.
+//! A drive may fail or be missing if the store can spare it. An older key may open its content until it has been opened
+//! with the others, and a change of the key must name the drive.
 
 use super::{Incarnation, Run};
 use crate::World;
@@ -20,25 +20,25 @@ use std::sync::Arc;
 /// The array's number on its drives.
 pub const ARRAY: u128 = 9;
 
-/// The keys that may open the drives, by number.
+/// Possible keys of the drives, by number.
 pub struct Keys {
-    /// The key of the last change that was acknowledged.
+    /// Key of the last acknowledged change.
     confirmed: u64,
-    /// The key of the last change that began.
+    /// Key of the last begun change.
     newest: u64,
-    /// Drives that may hold an envelope of an older key.
+    /// Drives that may have an envelope with an older key.
     unreached: BTreeSet<usize>,
-    /// The drive that failed since the opening.
+    /// The drive that failed after the opening.
     failed: Option<usize>,
-    /// True if all drives were there and as redundant as can be when the power was cut.
+    /// True if all drives were present with full redundancy at the power loss.
     whole: bool,
-    /// True if the opening was given the newest of all envelopes, so that all drives get it.
+    /// True if the opening got the newest envelope, so all drives get it.
     spreads: bool,
-    /// For what was added to this world later, so that other draws stay as they are.
+    /// For later additions to this world, so that other draws stay unchanged.
     random: Random,
 }
 
-/// A change of the key that is under way.
+/// A change of the key in progress.
 pub type KeyChange = Outcome<shelf::Result<Vec<usize>>>;
 
 /// The key-encryption key of this number.
@@ -48,7 +48,7 @@ fn key(number: u64) -> [u8; 32] {
     key
 }
 
-/// A nonce that no other change has.
+/// A nonce that no other change uses.
 fn nonce(number: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..8].copy_from_slice(&number.to_le_bytes());
@@ -69,7 +69,7 @@ impl Keys {
         }
     }
 
-    /// What each of these envelopes opens to.
+    /// Opens each envelope.
     fn open(&self, envelopes: Vec<Envelope>) -> Result<Vec<(DataKey, Envelope)>, String> {
         let Self { confirmed, newest, unreached, .. } = self;
         let mut opened = Vec::new();
@@ -89,7 +89,7 @@ impl Keys {
         Ok(opened)
     }
 
-    /// Notes the end of a change, which did not reach the drives of these slots.
+    /// Notes the end of a change, which did not reach the drives in these slots.
     fn confirm(&mut self, unreached: &[usize]) {
         self.confirmed = self.newest;
         self.unreached.extend(unreached);
@@ -97,7 +97,7 @@ impl Keys {
 }
 
 impl Run {
-    /// What the store on these drives is opened or made with; `None` if the machine must crash before.
+    /// Parameters for opening or creating the store on these drives; `None` if the machine must crash first.
     pub(super) fn opening(&mut self, handles: &[Arc<dyn Drive>]) -> Result<Option<Opening>, String> {
         let salt = 1 + self.report.crashes + self.openings;
         if self.scenario.world != World::Encrypted {
@@ -130,7 +130,7 @@ impl Run {
         Ok(Some(Opening { salt, key: Some((data, envelope)) }))
     }
 
-    /// Drives that were opened with the others have the newest envelope.
+    /// Notes that drives opened with the others have the newest envelope.
     pub(super) fn note_spread(&mut self) {
         if self.keys.spreads {
             let given: BTreeSet<usize> = self.roster.given().collect();
@@ -138,7 +138,7 @@ impl Run {
         }
     }
 
-    /// A drive fails now and then, where the store can spare it. It is there again at the next opening, or a later one.
+    /// Makes a drive fail occasionally, if the store can spare it. It returns at the next opening or later.
     fn lose_drive(&mut self, incarnation: &Incarnation) {
         if self.keys.failed.is_some() || self.keys.random.below(2000) > 0 {
             return;
@@ -158,14 +158,14 @@ impl Run {
         }
     }
 
-    /// Notes at a power loss whether the store had all of its drives and their redundancy.
+    /// Notes at a power loss whether the store had all drives and full redundancy.
     pub(super) fn note_redundancy(&mut self, incarnation: &Incarnation) {
         let drives = self.scenario.drives as usize;
         let full = incarnation.drives().status().tolerates == (drives - 1).min(2);
         self.keys.whole = full && self.keys.failed.is_none() && self.roster.given().count() == drives;
     }
 
-    /// What happens to the envelopes while the power is off.
+    /// Changes envelopes while the power is off.
     pub(super) fn change_key_offline(&mut self) -> Result<(), String> {
         self.keys.failed = None;
         if self.formatted && self.keys.random.chance(25) {
@@ -174,12 +174,12 @@ impl Run {
         Ok(())
     }
 
-    /// True if the drives may rot now: what is mirrored rots on one drive, where no other is missing.
+    /// True if the drives may rot now: mirrored data rots on one drive, if no other is missing.
     pub(super) fn may_rot(&self) -> bool {
         self.keys.whole
     }
 
-    /// Replaces the envelope on the drives that are there, perhaps up to a power loss.
+    /// Replaces the envelope on the present drives, possibly until a power loss.
     fn replace_envelope(&mut self) -> Result<(), String> {
         let handles = self.machine.drives.handles();
         let given: Vec<_> = self.roster.given().map(|drive| handles[drive].clone()).collect();
@@ -207,7 +207,7 @@ impl Run {
         let away: Vec<usize> = (0..self.scenario.drives as usize)
             .filter(|drive| self.roster.given().all(|it| it != *drive))
             .collect();
-        // A drive that has failed is no member any more once what it had was rebuilt.
+        // A failed drive is no longer a member once its content was rebuilt.
         if let Some(slot) = missing.iter().find(|slot| !away.contains(slot)) {
             return Err(format!("the new envelope did not reach {slot}, and {away:?} were away"));
         }
@@ -216,12 +216,12 @@ impl Run {
         Ok(())
     }
 
-    /// True if the drive of this slot failed or is away.
+    /// True if the drive in this slot failed or is missing.
     fn is_missing(&self, slot: usize) -> bool {
         self.keys.failed == Some(slot) || self.roster.given().all(|drive| drive != slot)
     }
 
-    /// Changes the key now and then.
+    /// Changes the key occasionally.
     pub(super) fn change_key(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         self.lose_drive(incarnation);
         match incarnation.key_change.as_ref().map(Outcome::take) {

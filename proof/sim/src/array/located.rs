@@ -1,7 +1,7 @@
-//! The world `located`: a front end that reads what the home locates, over homes that crash and are followed by others.
+//! World `located`: a front end that reads data located by the home, while homes crash and are replaced.
 //!
-//! It continues when its home does not. A share of the reads of hosts come by it, so that the history judges them; and it keeps
-//! recipes, with the bytes that they gave first, and resolves them again much later: they give the same bytes, or none.
+//! The front end survives its home. A share of the hosts' reads go through it, so the history checks them. It also
+//! stores recipes with their first bytes, and resolves them again much later: they return the same bytes, or none.
 
 use super::polls;
 use block::workload::Random;
@@ -9,7 +9,7 @@ use block::{Data, Disk, DiskId, Error, Extent, Op, Recipe, Reply, Resolver};
 use engine::{Engine, Reader};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Recipes that are kept.
+/// Number of stored recipes.
 const KEPT: usize = 64;
 
 /// The front end.
@@ -43,7 +43,7 @@ impl FrontEnd {
         Self { random, cache_bytes, reader: None, shared: Arc::default() }
     }
 
-    /// Learns of a store, once it is there.
+    /// Takes a new store.
     pub fn open(&mut self, store: rados::Reader) {
         self.reader = Some(Arc::new(Reader::new(Arc::new(store), self.cache_bytes)));
     }
@@ -53,13 +53,13 @@ impl FrontEnd {
         self.reader.is_some()
     }
 
-    /// Recipes that were resolved, and those that were not.
+    /// Numbers of resolved and unresolved recipes.
     pub fn counts(&self) -> (u64, u64) {
         let counters = self.reader.as_ref().map(|reader| reader.counters()).unwrap_or_default();
         (counters.resolved, counters.failed)
     }
 
-    /// A read by the front end; `None` if it is to come by the home.
+    /// A read by the front end; `None` if the home has to read.
     pub fn read(
         &mut self,
         engine: &Arc<Engine>,
@@ -67,7 +67,7 @@ impl FrontEnd {
     ) -> Option<impl Future<Output = block::Result> + 'static> {
         let reader = self.reader.clone().filter(|_| self.random.chance(70))?;
         let (engine, shared) = (engine.clone(), self.shared.clone());
-        // The answer is on its way, mostly for a short time.
+        // The answer is in transit, usually for a short time.
         let far = [1, 20, 3000][self.random.below(3) as usize];
         let (way, place) = (self.random.below(far), self.random.below(4 * KEPT as u64) as usize);
         Some(async move {
@@ -90,7 +90,7 @@ impl FrontEnd {
         })
     }
 
-    /// Resolves a recipe again that was kept; what it finds is [`FrontEnd::check`]ed.
+    /// Resolves a stored recipe again; [`FrontEnd::check`] reports a difference.
     pub fn look_back(&mut self) -> Option<impl Future<Output = ()> + 'static> {
         let reader = self.reader.clone()?;
         let shared = self.shared.clone();
@@ -107,7 +107,7 @@ impl FrontEnd {
         })
     }
 
-    /// Whether recipes gave the same bytes always.
+    /// Checks that recipes always returned the same bytes.
     pub fn check(&self) -> Result<(), String> {
         self.shared.wrong().clone().map_or(Ok(()), Err)
     }

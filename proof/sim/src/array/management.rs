@@ -1,8 +1,8 @@
-//! World `management`: while hosts work, volumes get other reduction policies, records are put and removed, images of
-//! volumes are made and read, and the space that disks take alone is measured.
+//! World `management`: while hosts work, reduction policies of volumes change, records are put and removed, images of
+//! volumes are created and read, and the exclusive space of disks is measured.
 //!
-//! A change that was acknowledged is there after a crash; one that was not is there or not. An image stays what its volume
-//! was when it was made.
+//! An acknowledged change survives a crash; an unacknowledged one has taken effect or not. An image keeps the content
+//! of its volume at its creation.
 
 use super::{Incarnation, Run, ask, runs};
 use crate::history::Action;
@@ -17,34 +17,34 @@ use std::sync::Arc;
 /// Keys of records.
 const KEYS: u64 = 6;
 
-/// Images that are held at a time.
+/// Maximum number of images at a time.
 const IMAGES: usize = 3;
 
-/// What the last changes may have left, by what they changed: one value if the last was acknowledged.
+/// Possible results of the last changes, by subject: one value if the last was acknowledged.
 #[derive(Default)]
 pub struct Managed {
     records: BTreeMap<u64, Vec<Option<Bytes>>>,
     policies: BTreeMap<DiskId, Vec<Policy>>,
 }
 
-/// A change or a measurement that is under way.
+/// A change or a measurement in progress.
 pub enum Chore {
     /// A record is put or removed.
     Record(u64, Outcome<block::Result<()>>),
-    /// A volume gets another policy.
+    /// The policy of a volume changes.
     Policy(DiskId, Outcome<block::Result<()>>),
     /// The space of disks is measured.
     Space(Outcome<block::Result<Exclusive>>),
 }
 
-/// An image, and its volume as it was.
+/// An image, and the content of its volume at its creation.
 pub struct Held {
     image: Image,
     model: MemArray,
     volume: DiskId,
 }
 
-/// Of what the changes of one thing may have left, the last was acknowledged.
+/// Keeps only the last value, since its change was acknowledged.
 fn keep_newest<T>(values: &mut Vec<T>) {
     values.drain(..values.len() - 1);
 }
@@ -54,7 +54,7 @@ fn key(number: u64) -> String {
 }
 
 impl Run {
-    /// Begins something now and then, one at a time.
+    /// Begins an occasional chore, one at a time.
     pub(super) fn manage(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         self.end_chore(incarnation)?;
         if incarnation.chore.is_some() || self.random.below(20) > 0 {
@@ -111,7 +111,7 @@ impl Run {
             Some(Chore::Policy(id, outcome)) => match outcome.take() {
                 None => incarnation.chore = Some(Chore::Policy(id, outcome)),
                 Some(Ok(())) => _ = self.managed.policies.entry(id).and_modify(keep_newest),
-                // It has been deleted since.
+                // The volume was deleted since.
                 Some(Err(Error::Deleted)) => _ = self.managed.policies.remove(&id),
                 Some(Err(cause)) => return Err(format!("setting a policy: {cause}")),
             },
@@ -123,7 +123,7 @@ impl Run {
         Ok(())
     }
 
-    /// Makes an image, or compares one and lets it go. Hosts wait for nothing.
+    /// Creates an image, or compares one and releases it. Hosts do not wait.
     fn change_images(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         let disks = self.history.disks();
         if incarnation.images.len() < IMAGES && self.random.chance(60) {
@@ -163,7 +163,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was changed before a crash is as it was acknowledged.
+    /// Checks changes after a crash.
     pub(super) fn compare_managed(&mut self, engine: &Arc<Engine>) -> Result<(), String> {
         let found: BTreeMap<String, Bytes> = engine.records("managed/").into_iter().collect();
         for (number, possible) in &mut self.managed.records {

@@ -1,4 +1,5 @@
-//! The world over RADOS: crashes with operations under way, owners that go on after a takeover, and a pool that gets full.
+//! World `rados`: crashes with operations in progress, owners that continue after a takeover, and a pool that gets
+//! full.
 
 use super::{Incarnation, Run};
 use crate::World;
@@ -9,24 +10,24 @@ use rados::objects::Objects;
 use rados::{Contents, FormatOptions, OpenOptions, Store, contents};
 use std::sync::Arc;
 
-/// Bytes that a pool has space for when it is not full.
+/// Free bytes of a pool that is not full.
 const FREE_BYTES: u64 = 256 << 20;
-/// Bytes after which an object of the journal is closed.
+/// Size at which a journal object is closed.
 const JOURNAL_OBJECT_BYTES: u64 = 256 << 10;
 const RESERVE_SEGMENTS: u64 = 32;
 
-/// Clients of the cluster that are there.
+/// Clients of the cluster.
 #[derive(Default)]
 pub struct Owners {
     /// Their addresses.
     clients: Vec<String>,
-    /// The pool is full, or was since the last opening.
+    /// Whether the pool is full, or was since the last opening.
     pub was_full: bool,
-    /// Attempts to open the store.
+    /// Number of attempts to open the store.
     attempts: u64,
 }
 
-/// Lets a machine run over a new cluster instead of drives.
+/// Gives a machine a new cluster instead of drives.
 pub fn install(run: &mut Run) {
     let cluster = Cluster::default();
     cluster.set_holding(true);
@@ -34,7 +35,7 @@ pub fn install(run: &mut Run) {
     run.machine.cluster = Some(cluster);
 }
 
-/// Lets the store notice how full the pool is; the model answers at once.
+/// Makes the store measure the pool; the model replies at once.
 fn measure(store: &Arc<Store>) {
     let store = store.clone();
     shelf::spawn(async move { store.measure().await });
@@ -42,14 +43,14 @@ fn measure(store: &Arc<Store>) {
 
 impl Run {
     /// Starts the array on the store in RADOS and compares its contents with the history; `None` if the machine must
-    /// crash before.
+    /// crash first.
     pub(super) fn boot_rados(&mut self, cluster: &Cluster) -> Result<Option<Incarnation>, String> {
         let (store, engine) = loop {
             let Some(store) = self.open_rados(cluster)? else { return Ok(None) };
             match self.open_engine(store.clone()) {
                 Ok(None) => return Ok(None),
                 Ok(Some(engine)) => break (store, engine),
-                // The opening before, which a crash ended, took over later than this one: the next is newer than both.
+                // An earlier opening that a crash ended took over later than this one: the next is newer than both.
                 Err(cause) if cause.contains("fenced by epoch") => {}
                 Err(cause) => return Err(cause),
             }
@@ -59,14 +60,14 @@ impl Run {
         self.begin(Incarnation { rados: Some(store), ..Incarnation::new(engine, tolerates) })
     }
 
-    /// Opens the store in RADOS, or makes it; `None` if the machine must crash before.
+    /// Opens or creates the store in RADOS; `None` if the machine must crash first.
     pub fn open_rados(&mut self, cluster: &Cluster) -> Result<Option<Arc<Store>>, String> {
         let client = cluster.client();
         self.owners.clients.push(client.instance());
         cluster.set_fencing_fails(self.random.chance(50));
         cluster.set_capacity(cluster.stored() + FREE_BYTES);
         self.owners.was_full = false;
-        // Every attempt is an owner, with a salt of its own.
+        // Every attempt is an owner with a salt of its own.
         self.owners.attempts += 1;
         let opening = OpenOptions {
             array: 9,
@@ -102,7 +103,7 @@ impl Run {
         Ok(Some(store))
     }
 
-    /// The pool gets full, or has space again; the store notices, or not yet.
+    /// Fills or frees the pool; the store may notice it later.
     pub fn change_pool(&mut self, incarnation: &Incarnation) {
         let (Some(cluster), Some(store)) = (&self.machine.cluster, &incarnation.rados) else { return };
         let full = self.random.chance(40);
@@ -116,7 +117,7 @@ impl Run {
         incarnation.engine.watch_drives();
     }
 
-    /// While nothing else happens the pool gets space again, and the store notices.
+    /// Frees the pool while nothing else happens, and makes the store notice it.
     pub fn watch_pool(&mut self, cluster: &Cluster, store: &Arc<Store>, engine: &Arc<Engine>) {
         let (cluster, store, engine) = (cluster.clone(), store.clone(), engine.clone());
         self.machine.clock = Some(Box::new(move |_| {
@@ -126,7 +127,7 @@ impl Run {
         }));
     }
 
-    /// The machine crashes. In RADOS the owner may go on instead, not knowing that another takes over.
+    /// Crashes the machine. In RADOS, the owner may continue instead, unaware of the next one.
     pub fn end_of_life(&mut self) {
         let Some(cluster) = self.machine.cluster.clone() else { return self.machine.crash() };
         if self.formatted && self.random.chance(40) {

@@ -1,4 +1,4 @@
-//! Lack of space: what keeps an array, or the file system under its drives, nearly full.
+//! Lack of space: keeps an array, or the file system under its drives, nearly full.
 
 use super::{Incarnation, Run};
 use crate::World;
@@ -8,19 +8,19 @@ use block::{DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
 use engine::{Options, Tunables};
 
-/// How an array is kept nearly full.
+/// Parameters of the pressure.
 #[derive(Clone, Copy, Debug)]
 pub struct Pressure {
-    /// Hosts write new data until no more than this is free.
+    /// Hosts write new data until only this much is free.
     free_bytes: u64,
-    /// Size of the file system that the drives share, in percent of what they would take; `None` if they are no files.
+    /// Size of the file system that the drives share, in percent of their total size; `None` if they are not files.
     pub file_system_percent: Option<u64>,
-    /// The next block that is filled.
+    /// The next block to fill.
     next: u64,
 }
 
 impl Pressure {
-    /// Draws it for a world, with the limit of map pages.
+    /// Draws the pressure of a world, with the limit of map pages.
     pub fn draw(world: World, options: &mut Options, random: &mut Random) -> Self {
         let mut pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
         let free_bytes = pick(&[0, 0, 256 << 10, 1 << 20]);
@@ -30,18 +30,18 @@ impl Pressure {
             pages = pick(&[24, 60, u64::MAX, u64::MAX, u64::MAX]);
         }
         options.map_pages = options.map_pages.min(pages);
-        // The others that are drawn don't fit into the reserve of a small log: data would be admitted that find no room.
+        // The other drawn limits exceed the reserve of a small log: data would be admitted without space.
         let measured = Tunables::default();
         options.tunables.checkpoint_spare_segments = measured.checkpoint_spare_segments;
         options.tunables.cleaning_reserve_min_segments = measured.cleaning_reserve_min_segments;
-        // With less a checkpoint is due after each victim of cleaning, and fills more segments than that frees.
+        // With less, a checkpoint is due after each cleaning victim, and fills more segments than that frees.
         options.tunables.dirty_bytes_max = options.tunables.dirty_bytes_max.max(64 << 10);
         Self { free_bytes, file_system_percent: percent, next: 0 }
     }
 }
 
 impl Run {
-    /// A write of data that can't be reduced, while the array is to become fuller.
+    /// A write of incompressible data, while the array must get fuller.
     pub(super) fn filling_write(
         &mut self,
         incarnation: &Incarnation,
@@ -60,7 +60,7 @@ impl Run {
         Some(Action::Op(id, Op::Write { lba, data: data.into() }))
     }
 
-    /// Other files take and leave space of the file system under the drives.
+    /// Other files use and free space of the file system under the drives.
     pub(super) fn press(&mut self) {
         let is_file = self.scenario.pressure.is_some_and(|it| it.file_system_percent.is_some());
         if is_file && self.random.below(2000) == 0 {
@@ -70,7 +70,7 @@ impl Run {
         }
     }
 
-    /// Unmaps everything, lets the background work, and expects that there is space again.
+    /// Unmaps everything, runs the background, and expects free space.
     pub(super) fn unmap_all(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         self.machine.drives.fill_file_system(0);
         for (id, geometry) in self.history.disks() {
@@ -87,7 +87,7 @@ impl Run {
             }
         }
         let Some((id, geometry)) = self.history.disks().first().copied() else { return Ok(()) };
-        // A small array may have room for fewer writes than eight, also when it is empty.
+        // A small array may have room for fewer than eight writes even when it is empty.
         let before = incarnation.engine.space();
         let writes = |bytes: u64| bytes / (17 * u64::from(geometry.block_bytes));
         if writes(before.free) == 0 && writes(before.total) > 1 {

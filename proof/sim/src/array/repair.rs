@@ -1,9 +1,9 @@
-//! World `repair`: after a crash, metadata of the array are inconsistent although their checksums hold. It is opened as
-//! always, and then repaired, with crashes in the middle of that.
+//! World `repair`: after a crash, metadata of the array become inconsistent with valid checksums. The array is opened
+//! as usual, then repaired, with crashes during the repair.
 //!
-//! Whatever was changed, opening ends, with or without an error, and after a repair the array opens and its check finds
-//! nothing. Where only places and counts of objects were changed, every block has the content that it had, or reads as an
-//! error and is reported as lost.
+//! Checked: opening ends, with or without an error. After a repair, the array opens and its check finds nothing. If
+//! only locations and counts of objects were changed, every block has its content, or reads as an error and is reported
+//! as lost.
 
 use super::{Incarnation, Run, ask, runs, say};
 use crate::history::Action;
@@ -14,13 +14,13 @@ use raid::DriveShelf;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Whether a changed object of this kind can make blocks read as errors, and never as others.
+/// Whether a changed object of this kind may make blocks unreadable, but never wrong.
 fn keeps_contents(target: Target) -> bool {
     matches!(target, Target::Nothing | Target::MapIndex | Target::TableIndex | Target::Table)
 }
 
 impl Run {
-    /// Makes the metadata of the array inconsistent and repairs it; hosts go on with what is left.
+    /// Makes the metadata inconsistent and repairs them; hosts continue with the rest.
     pub(super) fn damage(&mut self) -> Result<(), String> {
         let incarnation = self.boot()?.ok_or("no crash was asked for")?;
         self.stop(incarnation)?;
@@ -62,9 +62,9 @@ impl Run {
         self.open_drives()?.ok_or_else(|| "no crash was asked for".into())
     }
 
-    /// Changes one thing in the newest checkpoint or the journal, or nothing; returns what.
+    /// Changes one object in the newest checkpoint or the journal, or none; returns a description.
     fn tamper(&mut self) -> Result<(Target, String), String> {
-        // A repair drops the index, so that a change of it is tried in the tests of the engine.
+        // A repair drops the index; the engine's tests cover changes of it.
         let targets: Vec<Target> = TARGETS.into_iter().filter(|it| *it != Target::Index).collect();
         let target = targets.get(self.random.below(targets.len() as u64 + 1) as usize);
         let target = target.copied().unwrap_or(Target::Nothing);
@@ -75,13 +75,13 @@ impl Run {
         self.power_off();
         Ok(match changed {
             Ok(what) => (target, what),
-            // The array has no checkpoint yet, or no space for one object more. A batch had been appended by then.
+            // The array has no checkpoint yet, or no space for another object. A batch was already appended.
             Err(cause) if target == Target::Journal => (target, format!("{target:?}: {cause}")),
             Err(cause) => (Target::Nothing, format!("nothing instead of {target:?}: {cause}")),
         })
     }
 
-    /// Opens the damaged array as always, and uses it if it opens: everything ends, with whatever result.
+    /// Opens the damaged array as usual, and uses it if that succeeds: every operation ends, with any result.
     fn use_damaged(&mut self) -> Result<(), String> {
         let shelf = self.opened_drives()?;
         let opened = self.finished(Engine::open(shelf, self.scenario.options.clone()))?;
@@ -104,7 +104,7 @@ impl Run {
         Ok(())
     }
 
-    /// Repairs the array, also when crashes come in the middle; `None` if that is refused.
+    /// Repairs the array, despite crashes; `None` if the repair is refused.
     fn repair(&mut self) -> Result<Option<Repair>, String> {
         for crashes in 0.. {
             if crashes < 3 && self.random.chance(50) {
@@ -125,7 +125,7 @@ impl Run {
         unreachable!("no crash comes after the third")
     }
 
-    /// `None` if the machine must crash before.
+    /// `None` if the machine must crash first.
     fn try_repair(&mut self) -> Result<Option<block::Result<Repair>>, String> {
         let Some(shelf) = self.open_drives()? else { return Ok(None) };
         let opened = Engine::open_leniently(shelf, self.scenario.options.clone());
@@ -144,7 +144,7 @@ impl Run {
         }
     }
 
-    /// The repaired array is sound. What it lost is unmapped or deleted, so that hosts can go on.
+    /// Checks the repaired array. Lost blocks are unmapped or deleted, so hosts can continue.
     fn go_on_after(&mut self, target: Target, repair: &Repair) -> Result<(), String> {
         let shelf = self.opened_drives()?;
         let engine = self.open_engine(shelf)?.ok_or("no crash was asked for")?;
@@ -178,7 +178,7 @@ impl Run {
         self.stop(incarnation)
     }
 
-    /// Every block of a disk has its content, or reads as an error and is reported as lost.
+    /// Checks that every block of a disk has its content, or reads as an error and is reported as lost.
     fn compare_rest(&mut self, engine: &Arc<Engine>, id: DiskId, loss: Option<&Loss>) -> Result<(), String> {
         let geometry = engine.volume(id).ok_or_else(|| format!("disk {} is gone", id.0))?.geometry();
         let is_listed = |extent: &Extent| {

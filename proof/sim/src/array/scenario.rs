@@ -1,4 +1,4 @@
-//! What a world of the array is made of: sizes, limits and odds, drawn from its seed.
+//! Parameters of an array world: sizes, limits and probabilities, drawn from its seed.
 
 use super::pressure::Pressure;
 use crate::World;
@@ -7,7 +7,7 @@ use block::workload::{Mix, Random};
 use engine::Options;
 use raid::Sizes;
 
-/// Sizes and odds of a world, drawn from its seed.
+/// Sizes and probabilities of a world.
 pub struct Scenario {
     pub world: World,
     pub drives: u64,
@@ -15,26 +15,26 @@ pub struct Scenario {
     pub sizes: Sizes,
     pub options: Options,
     pub mix: Mix,
-    /// Bytes of a volume, at most.
+    /// Maximum size of a volume in bytes.
     pub volume_bytes: u64,
     pub at_once: usize,
     pub crashes: u64,
-    /// How often the background is polled before it takes the array to be idle.
+    /// Number of polls after which the background counts as idle.
     pub long_rest: u64,
-    /// Steps of hosts and drives that may come before the background continues where it waits.
+    /// Maximum number of steps of hosts and drives before a waiting background continues.
     pub reach: u64,
-    /// Of the store.
+    /// Limits of the store.
     pub limits: raid::Limits,
-    /// Blank drives that may be added.
+    /// Number of blank drives that may be added.
     pub spares: u64,
-    /// How the array is kept nearly full; `None` if it is not.
+    /// Pressure by lack of space, if any.
     pub pressure: Option<Pressure>,
-    /// Time passes while hosts work.
+    /// Whether time advances while hosts work.
     pub ticks: bool,
 }
 
 impl Scenario {
-    /// Draws everything that any bounds have.
+    /// Draws the parameters that are common to all bounds.
     pub fn new(world: World, random: &mut Random) -> Self {
         let mut pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
         let mut options = Options::new([7; 32]);
@@ -67,7 +67,7 @@ impl Scenario {
             (scenario.drive_bytes, scenario.volume_bytes) = (256 << 20, 12 << 20);
             (scenario.mix.write, scenario.mix.max_blocks) = (60, 3 * 512);
         }
-        // An operation fits into the journal, whatever its blocks are.
+        // An operation must fit in the journal, with any blocks.
         let journal = scenario.sizes.journal_bytes.unwrap_or(0);
         scenario.sizes.journal_bytes = Some(journal.max(4 * 4096 * scenario.mix.max_blocks));
         match world {
@@ -100,13 +100,13 @@ impl Scenario {
         scenario
     }
 
-    /// Draws what [`Bounds::Drawn`] says.
+    /// Draws the parameters of [`Bounds::Drawn`].
     pub fn draw(&mut self, random: &mut Random) {
         bounds::draw(&mut self.options, random);
         self.reach = [0, 10, 100, 1000][random.below(4) as usize];
     }
 
-    /// Draws how the array is kept full, from random numbers of its own so that other draws stay as they are.
+    /// Draws the pressure from independent random numbers, so other draws stay unchanged.
     pub fn draw_pressure(&mut self, seed: u64) {
         self.ticks = true;
         if matches!(self.world, World::OutOfSpace | World::DriveChanges) {

@@ -1,4 +1,4 @@
-//! A controller: its clock, and the process that runs on it.
+//! A controller: its clock, and its process.
 
 use super::hosts::Serving;
 use super::{ARRAY, Process, SECOND};
@@ -9,7 +9,7 @@ use shelf::arbiter::MemberId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Something that a process does when it is awake, at a time of its clock.
+/// Work of a process that is awake, at a time of its clock.
 pub type Job = Box<dyn FnOnce(&mut Running, u64)>;
 
 /// A process.
@@ -24,18 +24,18 @@ type Connection = (Arc<Client>, Arc<rados::Arbiter>);
 /// A controller.
 pub struct Controller {
     pub at: usize,
-    /// Grows with every process.
+    /// Incremented with every process.
     pub life: u64,
     pub running: Option<Running>,
     pub asleep_until: Option<u64>,
-    /// What the process does first when it wakes.
+    /// Deferred work for the time it wakes.
     pub when_awake: Vec<Job>,
-    /// The clients of all its processes: operations of one that is gone may still take effect.
+    /// Clients of all its processes: operations of an ended one may still take effect.
     connections: BTreeMap<u64, Connection>,
-    /// How fast its clock runs, in thousandths, and what it showed at the beginning.
+    /// Rate of its clock in thousandths, and its initial reading.
     rate: u64,
     offset: u64,
-    /// When it is woken next.
+    /// Time of the next wake-up.
     wake: Option<u64>,
 }
 
@@ -54,18 +54,18 @@ impl Controller {
         }
     }
 
-    /// What its clock shows at a true time.
+    /// Reading of its clock at a true time.
     pub fn clock(&self, now: u64) -> u64 {
         self.offset + (u128::from(now) * u128::from(self.rate) / 1000) as u64
     }
 
-    /// The true time at which its clock shows at least this.
+    /// The true time of a reading of its clock.
     pub fn true_time(&self, clock: u64) -> u64 {
         let passed = u128::from(clock.saturating_sub(self.offset)) * 1000;
         passed.div_ceil(u128::from(self.rate)).min(u128::from(u64::MAX / 4)) as u64
     }
 
-    /// Notes that the process is to be woken at a time; false if it is woken earlier anyway.
+    /// Schedules a wake-up; false if an earlier one is scheduled.
     pub fn replaces_wake(&mut self, time: u64, now: u64) -> bool {
         let earlier = self.wake.is_some_and(|wake| wake > now && wake <= time);
         if !earlier {
@@ -105,7 +105,7 @@ impl Controller {
         self.connections.get(&life).cloned()
     }
 
-    /// The process is gone.
+    /// Ends the process.
     pub fn end(&mut self) {
         self.running = None;
         self.asleep_until = None;

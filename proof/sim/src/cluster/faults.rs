@@ -1,4 +1,4 @@
-//! What goes wrong: delays and losses of the store's operations, and what is done to controllers.
+//! Faults: delays and losses of store operations, and disturbances of controllers.
 
 use super::{Action, Check, MS, SECOND, TAKEOVER_NS, World};
 use block::workload::Random;
@@ -10,26 +10,26 @@ pub const MAP: usize = 3;
 pub const JOURNAL: usize = 4;
 const OBJECTS: usize = 5;
 
-/// Longest ordinary way of an operation to the store, or of its reply back.
+/// Maximum ordinary delay of an operation to the store, or of its reply.
 const MAX_WAY_NS: u64 = 15 * MS;
 
-/// A time before which something is the case.
+/// End time of a condition.
 type Until = u64;
 
-/// Faults that last.
+/// Faults with a duration.
 pub struct Faults {
     /// Objects whose operations wait.
     stalled: [Until; OBJECTS],
-    /// Controllers whose operations do not reach the store, and those that get no replies.
+    /// Controllers whose operations do not reach the store, and controllers without replies.
     requests_cut: Vec<Until>,
     replies_cut: Vec<Until>,
-    /// Operations of 1000 that are lost before they take effect, whose reply is lost, or that take effect late.
+    /// Operations out of 1000 that are lost before they take effect, whose reply is lost, or that take effect late.
     lost: u64,
     unanswered: u64,
     late: u64,
     /// No operation is lost until then.
     calm_until: Until,
-    /// When each controller was last disturbed.
+    /// Time of the last disturbance of each controller.
     disturbed: Vec<u64>,
 }
 
@@ -48,12 +48,12 @@ impl Faults {
         }
     }
 
-    /// Nothing goes wrong any more.
+    /// Ends all faults.
     pub fn heal(&mut self, now: u64) {
         *self = Self { disturbed: vec![now; 4], calm_until: u64::MAX, ..Self::new(&mut Random::new(0)) };
     }
 
-    /// Since when nothing has disturbed a controller.
+    /// Time since which a controller is undisturbed.
     pub fn quiet_since(&self, at: usize) -> u64 {
         self.disturbed[at]
     }
@@ -66,7 +66,7 @@ impl Faults {
         now >= self.calm_until && random.below(1000) < rate
     }
 
-    /// When an operation takes effect, if it does.
+    /// Time at which an operation takes effect, if it does.
     pub fn arrival(&mut self, random: &mut Random, (now, at): (u64, usize), object: usize) -> Option<u64> {
         let mut time = now + random.below(MAX_WAY_NS);
         if self.happens(random, now, self.lost) {
@@ -77,7 +77,7 @@ impl Faults {
             time += random.below(20 * SECOND);
             self.disturb(at, time);
         }
-        // The client repeats what did not get through, or was closed since.
+        // The client repeats operations that did not arrive, or whose connection was closed.
         if self.requests_cut[at] > time {
             if random.chance(30) {
                 return None;
@@ -87,7 +87,7 @@ impl Faults {
         Some(time.max(self.stalled[object]))
     }
 
-    /// When a reply arrives, if it does.
+    /// Time at which a reply arrives, if it does.
     pub fn delivery(&mut self, random: &mut Random, now: u64, at: usize) -> Option<u64> {
         let time = now + random.below(MAX_WAY_NS);
         if self.happens(random, now, self.unanswered) {
@@ -102,7 +102,7 @@ impl Faults {
 }
 
 impl World {
-    /// One fault, and when the next one comes.
+    /// Injects one fault, and schedules the next.
     pub fn fault(&mut self) -> Check {
         let at = self.random.below(self.controllers.len() as u64) as usize;
         let (now, long) = (self.now, self.random.chance(40));
@@ -124,7 +124,7 @@ impl World {
             6 => self.give_up(at)?,
             7 => self.change(at)?,
             _ => {
-                // Everything recovers first, and what was lost or late is over.
+                // First all components recover, and lost or late operations are over.
                 self.faults.calm_until = now + 45 * SECOND;
                 let quiet = now + 32 * SECOND;
                 self.at(quiet, Action::Measure);
@@ -169,11 +169,11 @@ impl World {
 
     fn stall(&mut self, objects: std::ops::Range<usize>, until: u64) {
         objects.for_each(|object| self.faults.stalled[object] = until);
-        // Each loses its lease at another moment, and may be back at another one.
+        // Each controller loses its lease at another time, and may return at another one.
         (0..self.controllers.len()).for_each(|at| self.faults.disturb(at, until));
     }
 
-    /// A controller is stopped in order.
+    /// Stops a controller in order.
     pub(super) fn leave(&mut self, at: usize) -> Check {
         let process = (at, self.controllers[at].life);
         if self.controllers[at].awake(self.now).is_none() {
@@ -183,7 +183,7 @@ impl World {
         self.step(process, |running, _| running.member.leave())
     }
 
-    /// A domain moves, while its home continues.
+    /// Moves a domain, while its home continues.
     fn give_up(&mut self, at: usize) -> Check {
         let process = (at, self.controllers[at].life);
         let serves = self.controllers[at].awake(self.now).is_some_and(|running| running.serving.is_some());
@@ -194,7 +194,7 @@ impl World {
         self.step(process, |running, _| running.member.give_up(0))
     }
 
-    /// An operator asks a controller for a change of another one, or of itself.
+    /// An operator requests a change of a controller.
     fn change(&mut self, at: usize) -> Check {
         let process = (at, self.controllers[at].life);
         if self.controllers[at].awake(self.now).is_none() {
@@ -209,7 +209,7 @@ impl World {
         self.step(process, move |running, _| running.member.change(change))
     }
 
-    /// Kills the home while nothing else is wrong, if there is another controller.
+    /// Kills the home in the absence of other faults, if there is another controller.
     pub fn measure(&mut self) -> Check {
         let now = self.now;
         let is_well = |at: &usize| {

@@ -1,4 +1,4 @@
-//! Hosts, and the volume that they use: numbers that are written once, in an object that the owner's epoch guards.
+//! Hosts and their volume: numbers that are written once, in an object guarded by the owner's epoch.
 
 use super::{Action, Check, MS, Operation, Process, SECOND, World, immediate};
 use rados::memory::{Client, Cluster};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 const OWNER: &str = "owner";
 
-/// A home whose store does not reply asks again after this.
+/// Time after which a home repeats a request to its store.
 const RETRY_NS: u64 = 2 * SECOND;
 
 fn volume() -> Name {
@@ -18,18 +18,18 @@ fn hex(number: u64) -> String {
     format!("{number:016x}")
 }
 
-/// What a home does with the volume.
+/// A request of a home to the volume.
 #[derive(Clone, Copy, Debug)]
 pub enum JournalRequest {
     /// Makes the volume refuse older owners.
     Claim { epoch: u64 },
-    /// Reads all that was written.
+    /// Reads all numbers.
     Load { epoch: u64 },
     /// Writes a number.
     Append { epoch: u64, number: u64 },
 }
 
-/// What comes back.
+/// A reply of the volume.
 pub enum JournalReply {
     Done(Result<(), ObjectError>),
     Loaded(Result<Attributes, ObjectError>),
@@ -67,31 +67,31 @@ pub struct Serving {
     pub open: bool,
     /// The largest number that it knows to be durable.
     known: u64,
-    /// The number that is being written, and when it was sent.
+    /// The number in progress, and its send time.
     writing: Option<(u64, u64)>,
-    /// When the store was last asked for something that an opening needs.
+    /// Time of the last store request of an opening.
     asked: u64,
 }
 
-/// A read under way.
+/// A read in progress.
 #[derive(Clone, Copy)]
 pub struct Read {
     epoch: u64,
-    /// What was acknowledged before it began.
+    /// The largest number acknowledged before it began.
     acknowledged: u64,
     found: u64,
     begun: u64,
 }
 
-/// What hosts know.
+/// Knowledge of the hosts.
 pub struct Hosts {
     next: u64,
-    /// The largest number that was acknowledged.
+    /// The largest acknowledged number.
     acknowledged: u64,
     all_acknowledged: Vec<u64>,
-    /// When a write was acknowledged last.
+    /// Time of the last acknowledged write.
     pub last_acknowledged: u64,
-    /// Which process was given an epoch.
+    /// The owner of each epoch.
     owners: BTreeMap<u64, Process>,
     /// The newest epoch that has claimed the volume.
     claimed: u64,
@@ -105,7 +105,7 @@ impl Hosts {
         Self { next: 0, acknowledged: 0, all_acknowledged, last_acknowledged: 0, owners, claimed: 0 }
     }
 
-    /// Notes what took effect in the store.
+    /// Notes the effect of a request in the store.
     pub fn note_effect(&mut self, request: &JournalRequest, reply: &JournalReply) {
         if let (JournalRequest::Claim { epoch }, JournalReply::Done(Ok(()))) = (request, reply) {
             self.claimed = self.claimed.max(*epoch);
@@ -146,7 +146,7 @@ impl World {
         Ok(())
     }
 
-    /// The new owner puts another client on the blocklist that is not a controller's any more; it takes long, or fails.
+    /// The new owner adds the client of a former controller to the blocklist, late or without success.
     fn fence_someone(&mut self, process: Process) {
         let gone = self.hosts.owners.values().rev().find(|owner| self.controllers[owner.0].life != owner.1);
         let client = gone.and_then(|owner| self.controllers[owner.0].client_of(owner.1));
@@ -175,13 +175,13 @@ impl World {
         };
         serving.asked = now;
         match (request, reply) {
-            // Refused: it was done before, or a newer owner was faster, which loading shows.
+            // Refused: it was done before, or a newer owner was faster, as loading shows.
             (JournalRequest::Claim { epoch }, JournalReply::Done(Ok(()) | Err(ObjectError::Guard))) => {
                 self.journal(process, JournalRequest::Load { epoch });
             }
             (JournalRequest::Load { epoch }, JournalReply::Loaded(Ok(found))) => {
                 if serving.open {
-                    // The answer to an earlier attempt came late: it lacks what was written since.
+                    // The answer to an earlier attempt arrived late: it lacks later writes.
                     return Ok(());
                 }
                 if found.get(OWNER) != Some(&hex(epoch)) {
@@ -192,8 +192,8 @@ impl World {
                     found.keys().filter_map(|name| u64::from_str_radix(name.strip_prefix("n.")?, 16).ok());
                 serving.known = serving.known.max(numbers.max().unwrap_or(0));
                 serving.open = true;
-                // One that slept since it asked may be followed by a newer owner already: it lacks what that one has written, and
-                // can neither write nor, without a lease, answer.
+                // A process that was suspended since its request may have a newer owner: it lacks the writes of that
+                // owner, and can neither write nor answer without a lease.
                 return if self.hosts.claimed > epoch { Ok(()) } else { self.hosts.check_all(&found) };
             }
             (JournalRequest::Append { number, epoch }, JournalReply::Done(Ok(()))) => {
@@ -208,7 +208,7 @@ impl World {
         Ok(())
     }
 
-    /// A host learns that its write is durable. This needs no lease: the store has taken it.
+    /// A host is informed that its write is durable. This needs no lease, since the store has the write.
     fn acknowledge(&mut self, process: Process, epoch: u64, number: u64) -> Check {
         let now = self.now;
         self.trace(&[7, process.0 as u64, number]);
@@ -225,7 +225,7 @@ impl World {
         Ok(())
     }
 
-    /// Every controller that serves is asked to write a number and to read.
+    /// Every serving controller gets a write and a read.
     pub fn traffic(&mut self) -> Check {
         let next = self.now + 50 * MS + self.random.below(250 * MS);
         self.at(next, Action::Traffic);
@@ -270,7 +270,7 @@ impl World {
         self.at(turn, Action::AnswerRead(process, read));
     }
 
-    /// The turn of a connection after the command was executed: it is answered if the lease holds, and waits otherwise.
+    /// Turn of a connection after the execution of the command: it is answered if the lease holds, and waits otherwise.
     pub fn answer_read(&mut self, process: Process, read: Read) -> Check {
         if let Some(until) = self.asleep(process) {
             self.at(until, Action::AnswerRead(process, read));
@@ -291,7 +291,7 @@ impl World {
         Ok(())
     }
 
-    /// An answer reaches its host. The process may sleep by now: the answer had left it.
+    /// An answer reaches its host. The process may be suspended by now: it had sent the answer before.
     pub fn receive(&mut self, process: Process, read: Read) -> Check {
         self.trace(&[8, process.0 as u64, read.found]);
         self.report.operations += 1;
