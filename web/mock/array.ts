@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaAlert, SchemaApiAddress, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaRemoteArray, SchemaReplication, SchemaReplicationState, SchemaStore, SchemaTargetPortal, SchemaUpgrade, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaAlert, SchemaApiAddress, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaJob, SchemaRefusedLogin, SchemaRemoteArray, SchemaReplication, SchemaReplicationState, SchemaStore, SchemaTargetPortal, SchemaUpgrade, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -9,6 +9,7 @@ export type State = {
   /** Of hosts and of unknown initiators. */
   refused: SchemaRefusedLogin[];
   alerts: SchemaAlert[];
+  jobs: SchemaJob[];
   drives: SchemaDrive[];
   controllers: SchemaController[];
   portals: SchemaTargetPortal[];
@@ -74,7 +75,7 @@ export const committed = (before: SchemaUpgrade): SchemaUpgrade => ({
   enables: [],
 });
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], portals: [portal(1, "10.0.0.1:3260", true)], apiAddress: { by_option: "127.0.0.1:8443", address: null, listens: false, moving: null, moving_listens: false, trial: null, trial_until: null }, store: onDrives, remotes: [], replications: [], upgrade: uncommitted(), password: undefined });
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], jobs: [], drives: [], controllers: [controller(1, "home")], portals: [portal(1, "10.0.0.1:3260", true)], apiAddress: { by_option: "127.0.0.1:8443", address: null, listens: false, moving: null, moving_listens: false, trial: null, trial_until: null }, store: onDrives, remotes: [], replications: [], upgrade: uncommitted(), password: undefined });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {

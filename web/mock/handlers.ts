@@ -170,7 +170,7 @@ export const handlers: Handlers = {
       return { name: path["name"] ?? "", role: "admin", created: "2026-10-01T08:00:00Z", password_set: "2026-10-01T08:00:00Z" };
     },
   },
-  "/api/v1/jobs": { get: () => list([]) },
+  "/api/v1/jobs": { get: (state) => list(state.jobs) },
   "/api/v1/performance/paths": { get: () => ({ items: [], hosts: [] }) },
   "/api/v1/performance/offload/history": { get: () => ({ resolution_seconds: 1, times: [], items: [] }) },
   "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800, max_retention_lock_seconds: 366 * 86_400, time_zone: "UTC", threads: null, threads_now: 4, threads_by_option: false }) },

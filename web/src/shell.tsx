@@ -5,12 +5,13 @@ import { useQuery } from "@tanstack/react-query";
 import { BookOpen, CirclePause, KeyRound, LogOut, Moon, Sun, Unplug, User } from "lucide-react";
 import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
-import { alerts, array } from "./api/queries";
+import { array } from "./api/queries";
 import { lastAnswer, useHeartbeat, usePulse } from "./api/pulse";
 import { browser, pageAt, REFERRAL_MS } from "./api/referral";
 import { Refusal } from "./api/refusal";
 import { isGuest, session, useMay, useSession } from "./api/session";
 import { useStream } from "./api/stream";
+import { AlertBell, RunningJobs, useOpenAlerts } from "./header";
 import { SECTIONS, type PageEntry } from "./pages/map";
 import { SetPassword } from "./pages/settings/password";
 import { Logo } from "./parts/logo";
@@ -100,6 +101,12 @@ function Frame({ array: name, user, children }: { array: ReactNode; user?: React
             {name}
           </Group>
           <Group gap={4} wrap="nowrap">
+            {user && (
+              <>
+                <RunningJobs />
+                <AlertBell />
+              </>
+            )}
             <SchemeToggle />
             {user}
           </Group>
@@ -149,13 +156,11 @@ function Navigation({ onGo }: { onGo: () => void }) {
 
 /** Number of alerts that are not acknowledged. */
 function OpenAlerts() {
-  const { data } = useQuery({ ...alerts(), enabled: useSession().at === "in" });
-  const open = data?.filter((it) => it.state === "open");
-  if (!open?.length) return null;
-  const critical = open.some((it) => it.severity === "critical");
+  const { count, color } = useOpenAlerts();
+  if (count === 0) return null;
   return (
-    <Badge size="sm" variant="filled" color={critical ? "red.9" : "orange.9"} aria-label={`${open.length} open`}>
-      {open.length}
+    <Badge size="sm" variant="filled" color={color} aria-label={`${count} open`}>
+      {count}
     </Badge>
   );
 }

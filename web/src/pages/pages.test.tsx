@@ -213,6 +213,18 @@ function alert(id: number, kind: string, name: string | null): SchemaAlert {
   return { id, kind, name, noun: name && "volume", state: "open", severity: "critical", message: kind, opened: time, changed: time, acknowledged_by: null, closed: null };
 }
 
+test("the header has the open alerts and the running jobs on every page", async () => {
+  const job = { id: "00000001", kind: "scrub" as const, slot: null, description: "scrub of all drives", user: "array", started: "2026-10-01T08:00:00Z", ended: null, state: "running" as const, progress: 0.4, message: null };
+  show("/schedules", { ...busy(1, 1), alerts: [alert(1, "space.threshold", null), { ...alert(2, "space.forecast", null), state: "acknowledged" }], jobs: [job, { ...job, id: "00000002", state: "done" }] });
+  const header = within(await screen.findByRole("banner"));
+  expect((await header.findByRole("link", { name: "1 open alert" })).getAttribute("href")).toBe("/alerts");
+  expect((await header.findByRole("link", { name: "1 running job" })).getAttribute("href")).toBe("/jobs");
+  cleanup();
+  show("/volumes", busy(1, 1));
+  expect(await screen.findByRole("link", { name: "No open alerts" })).toBeTruthy();
+  expect(screen.queryByRole("link", { name: /running job/ })).toBeNull();
+});
+
 test("an alert leads to its object and names the page of the documentation", async () => {
   show("/alerts", { ...busy(1, 1), alerts: [{ ...alert(1, "host.one-path", "esx1"), noun: "host" }] });
   const row = within(await screen.findByRole("row", { name: /host.one-path/i }));

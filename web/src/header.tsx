@@ -1,0 +1,45 @@
+/** What the header of every page shows of the array: open alerts, and jobs that run. */
+import { ActionIcon, Indicator, RingProgress, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Bell } from "lucide-react";
+import { Link } from "wouter";
+import { alerts, jobs } from "./api/queries";
+import { useSession } from "./api/session";
+import { plural } from "./format";
+
+/** Alerts that are neither acknowledged nor closed: how many, and the colour of the most severe. */
+export function useOpenAlerts(): { count: number; color: string } {
+  const { data } = useQuery({ ...alerts(), enabled: useSession().at === "in" });
+  const open = data?.filter((it) => it.state === "open") ?? [];
+  return { count: open.length, color: open.some((it) => it.severity === "critical") ? "red.9" : "orange.9" };
+}
+
+export function AlertBell() {
+  const { count, color } = useOpenAlerts();
+  const label = count === 0 ? "No open alerts" : plural(count, "open alert");
+  return (
+    <Tooltip label={label}>
+      <Indicator disabled={count === 0} label={count > 99 ? "99+" : count} color={color} size={16} offset={6} aria-hidden={false}>
+        <ActionIcon component={Link} href="/alerts" variant="subtle" color="gray" size="lg" aria-label={label}>
+          <Bell size={18} />
+        </ActionIcon>
+      </Indicator>
+    </Tooltip>
+  );
+}
+
+/** Nothing while no job runs. */
+export function RunningJobs() {
+  const { data } = useQuery({ ...jobs(), enabled: useSession().at === "in" });
+  const running = data?.filter((it) => it.state === "running") ?? [];
+  if (running.length === 0) return null;
+  const least = Math.min(...running.map((it) => it.progress)) * 100;
+  const label = plural(running.length, "running job");
+  return (
+    <Tooltip label={running.map((it) => it.description).join(", ")}>
+      <ActionIcon component={Link} href="/jobs" variant="subtle" color="gray" size="lg" aria-label={label}>
+        <RingProgress size={26} thickness={3} sections={[{ value: Math.max(least, 4), color: "slate" }]} aria-hidden />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
