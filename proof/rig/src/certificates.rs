@@ -1,9 +1,9 @@
-//! Certificates of a test: an authority and one certificate for both sides of a connection over the loopback interface.
+//! Test certificates: an authority, and one certificate for both sides of a connection over loopback.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use std::path::Path;
 
-/// Writes `ca.pem`, `cert.pem` and `key.pem`; the common name is that of the client.
+/// Writes `ca.pem`, `cert.pem` and `key.pem`; the common name is the client's.
 pub fn write(folder: &Path, common_name: &str) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -18,7 +18,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Submits it to a drive.
+    /// Submits the request to a drive.
     pub fn submit(self, drive: &(impl Drive + ?Sized)) {
         match self {
             Self::Read { offset, len, done } => drive.read(offset, len, done),
@@ -28,7 +28,7 @@ impl Request {
         }
     }
 
-    /// Completes it with an error.
+    /// Completes the request with an error.
     pub fn fail(self, error: Error) {
         match self {
             Self::Read { done, .. } => done(Err(error)),
@@ -76,20 +76,20 @@ impl<D: Drive, F: Fn(&Arc<D>, Request) + Send + Sync> Drive for Intercepted<D, F
     }
 }
 
-/// A drive that fails every request while it is set to.
+/// A drive that fails every request while a flag is set.
 pub struct FailingDrive<D: ?Sized = dyn Drive> {
-    /// The drive below, which can always be reached.
+    /// The drive below, always accessible.
     pub drive: Arc<D>,
     failed: AtomicBool,
 }
 
 impl<D: Drive + ?Sized> FailingDrive<D> {
-    /// A drive that passes on every request, until it is set to fail.
+    /// A drive that passes on every request until [`FailingDrive::set_failed`].
     pub fn new(drive: Arc<D>) -> Arc<Self> {
         Arc::new(Self { drive, failed: AtomicBool::new(false) })
     }
 
-    /// From now on every request fails, or none does.
+    /// Sets whether every request fails.
     pub fn set_failed(&self, failed: bool) {
         self.failed.store(failed, Ordering::Relaxed);
     }
@@ -156,7 +156,7 @@ impl FileSystem {
         self.free_pages.load(Ordering::SeqCst)
     }
 
-    /// Writes at this offset and after it need new pages, even if they are allocated: the file system copies on write.
+    /// Writes from this offset on need new pages, even if they are allocated: the file system copies on write.
     pub fn copy_on_write_from(&self, offset: u64) {
         self.copies_from.store(offset, Ordering::SeqCst);
     }
@@ -166,7 +166,7 @@ impl FileSystem {
     }
 }
 
-/// A sparse file as a drive: its pages are allocated when they are written first.
+/// A sparse file as a drive: its pages are allocated by the first write.
 pub struct SparseDrive {
     drive: Arc<dyn Drive>,
     file_system: Arc<FileSystem>,
@@ -174,7 +174,7 @@ pub struct SparseDrive {
 }
 
 impl SparseDrive {
-    /// `drive` keeps the content.
+    /// `drive` stores the content.
     pub fn new(drive: Arc<dyn Drive>, file_system: &Arc<FileSystem>) -> Arc<Self> {
         Arc::new(Self { drive, file_system: file_system.clone(), allocated: Mutex::default() })
     }

@@ -13,7 +13,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end; the thread sleeps until it is woken.
+/// Runs a future to completion; the thread sleeps until it is woken.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);

@@ -1,5 +1,5 @@
-//! Test support of several crates: third-party servers with their certificates, processes that end with the test, drives
-//! with faults, and an executor. Only tests and benchmarks depend on it.
+//! Shared test support: third-party servers with their certificates, processes that end with the test, drives with
+//! faults, and an executor. Only tests and benchmarks depend on it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it can't have what it needs")]
 

@@ -4,13 +4,13 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// A process with all that it starts: killed when this is dropped.
+/// A process with its children, killed on drop.
 pub struct Running {
     child: Child,
 }
 
 impl Running {
-    /// Starts it in a process group of its own.
+    /// Starts the process in a process group of its own.
     ///
     /// # Panics
     /// If it can't be started.
@@ -19,15 +19,15 @@ impl Running {
         Self { child: child.unwrap_or_else(|error| panic!("{command:?}: {error}")) }
     }
 
-    /// The process itself, such as for its standard output.
+    /// The process itself, for example for its standard output.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// True if it has not ended.
+    /// True if the process has not ended.
     ///
     /// # Panics
-    /// If the system can't say.
+    /// If the system reports an error.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -35,7 +35,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Servers of interpreters have processes of their own, which would hold the output of the test open.
+        // Interpreted servers have child processes, which would keep the output of the test open.
         if let Some(group) = rustix::process::Pid::from_raw(self.child.id() as i32) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
@@ -43,7 +43,7 @@ impl Drop for Running {
     }
 }
 
-/// A TCP port on the loopback interface that was free a moment ago.
+/// A TCP port on the loopback interface that was free at the time of the call.
 ///
 /// # Panics
 /// If there is none.

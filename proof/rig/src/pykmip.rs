@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
-/// Serves; prints the identifiers of two keys of 256 bits, the value of the first, and the identifier of one of 128 bits.
+/// Serves; prints the identifiers of two 256-bit keys, the value of the first, and the identifier of a 128-bit key.
 /// From then on it destroys the keys whose identifiers it reads.
 const SERVER: &str = r#"
 import sys, threading, time
@@ -44,18 +44,18 @@ pub struct Server {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     folder: PathBuf,
-    /// Where it listens.
+    /// Address of the server.
     pub address: String,
     /// Two keys of 256 bits.
     pub keys: [String; 2],
-    /// The bytes of the first, in hexadecimal.
+    /// Bytes of the first key, in hexadecimal.
     pub value: String,
     /// A key of 128 bits.
     pub short: String,
 }
 
 impl Server {
-    /// Starts one in a folder, which gets the certificates of both sides; `None`, and a line that says so, if it can't be
+    /// Starts a server in a folder, which gets the certificates of both sides; `None`, with a message, if it can't be
     /// installed.
     ///
     /// # Panics
@@ -93,7 +93,7 @@ impl Server {
     /// Destroys a key.
     ///
     /// # Panics
-    /// If the server does not do it.
+    /// If the server does not destroy it.
     pub fn destroy(&mut self, key: &str) {
         writeln!(self.stdin, "{key}").unwrap();
         assert_eq!(self.line(), "destroyed\n");
@@ -106,7 +106,7 @@ impl Server {
     }
 }
 
-/// Python with PyKMIP, in a folder that later runs find again.
+/// Python with PyKMIP, in a folder that later runs reuse.
 fn python() -> Option<PathBuf> {
     let folder = std::env::current_exe().ok()?.parent()?.join("pykmip");
     let python = folder.join("bin/python");

@@ -1,4 +1,4 @@
-//! OpenLDAP's server on the loopback interface, with a few users and a group.
+//! OpenLDAP server on the loopback interface, with a few users and a group.
 
 use crate::{Running, certificates, free_port};
 use std::path::Path;
@@ -73,7 +73,7 @@ fn run(program: &str, words: &[&str], input: &str) -> bool {
     child.wait().unwrap().success()
 }
 
-/// OpenLDAP's server, with its plain and its TLS address; `None` if it is not installed.
+/// An OpenLDAP server with its plain and its TLS address; `None` if it is not installed.
 ///
 /// # Panics
 /// If it does not start.

@@ -1,73 +1,77 @@
 //! Deterministic simulation: the real engine and the real store over simulated drives that fail.
 //!
-//! Everything runs on one thread: tasks, drive requests and faults are chosen by one sequence of pseudo-random
-//! numbers, so that a seed and a commit give the same run, byte for byte ([`Report::trace`] proves it). A fault that
-//! needs a rare order of events is found by trying seeds, and stays reproducible.
+//! Everything runs on one thread: one sequence of pseudo-random numbers chooses tasks, drive requests and faults, so a
+//! seed and a commit give the same run, byte for byte ([`Report::trace`] proves it). A fault that needs a rare order of
+//! events is found by trying seeds, and is reproducible.
 //!
 //! # Fault model
 //!
-//! A drive is pages of 4096 bytes, each of eight sectors, with a volatile write cache:
+//! A drive consists of pages of 4096 bytes, each of eight sectors, with a volatile write cache:
 //!
 //! - requests in flight complete in any order; a slow drive keeps its requests longer than the others;
 //! - a write that completed without durability may be lost, whole pages or some, until a sync completes that was
 //!   submitted after it; writes may become durable in any order before that;
 //! - at a crash, which may follow any completed request, every page of a write that was not durable, completed or
 //!   not, is kept, lost or torn: each of its sectors old or new;
-//! - everything in memory is lost at a crash; what is restarted sees only the drives;
+//! - everything in memory is lost at a crash; after a restart, only the drives have data;
 //! - durable pages may be corrupt after a crash (world `bit-rot`): only those that the store mirrors, on one drive at a
 //!   time;
-//! - a drive may fail writes of its journal, or everything, from some moment on (world `drive-failures`); after a
-//!   crash it works again with what it had;
-//! - in the world `lost-writes`, as many drives as parity tolerates, always the same ones, acknowledge writes, also durable
-//!   and synced ones, that they lose, completely or in part, or misdirect over other pages of theirs: journal, superblocks,
-//!   maps, labels and segments alike. Their pages rot as well. No host may get an error or a wrong byte.
+//! - a drive may fail journal writes, or all requests, from some moment on (world `drive-failures`); after a crash it
+//!   works again with its old content;
+//! - in the world `lost-writes`, as many drives as parity tolerates, always the same ones, acknowledge writes (even
+//!   durable and synced ones) that they lose, completely or in part, or misdirect to other pages: in the journal,
+//!   superblocks, maps, labels and segments. Their pages rot as well. No host may get an error or a wrong byte.
 //!
-//! In the worlds `out-of-space` and `drive-changes` hosts write data that can't be reduced until the array is nearly full
-//! and go on then. In the first, the drives may be sparse files of one file system that other files fill and leave, and the
-//! number of map pages may be bounded. In the second, blank drives are added, members are evacuated, and drives fail for
-//! good or come back at a later opening, while the store can spare them.
+//! In the worlds `out-of-space` and `drive-changes`, hosts write incompressible data until the array is nearly full,
+//! and continue then. In the first, the drives may be sparse files of one file system that other files fill and leave,
+//! and the number of map pages may be bounded. In the second, blank drives are added, members are evacuated, and drives
+//! fail permanently or return at a later opening, while the store can spare them.
 //!
-//! In the world `shelf` any drives, as many as the store reports to tolerate, fail, hang, rot anywhere, are missing
-//! at the next opening, come back with what they had, or are replaced by blank ones, at any step. Time passes in jumps
-//! there; a sound drive completes requests within the store's timeouts.
+//! In the world `shelf`, as many drives as the store reports to tolerate fail, hang, rot anywhere, are missing at the
+//! next opening, return with their content, or are replaced by blank ones, at any step. Time advances in jumps; a
+//! healthy drive completes requests within the store's time-outs.
 //!
 //! Not in the model: a write that reaches another drive; two owners that write the same drive at the same time.
 //!
-//! In the world `rados` the store is objects in a model of RADOS ([`rados::memory`]): operations on different objects take
-//! effect in any order, and answers come later. After a crash each operation under way takes effect at any later moment, or
-//! never. Instead of a crash another owner may take over while the older one continues everything that it does in the
-//! background, with or without being put on the blocklist. The pool gets full, and is emptied.
+//! In the world `rados`, the store consists of objects in a model of RADOS ([`rados::memory`]): operations on different
+//! objects take effect in any order, and replies arrive later. After a crash, each outstanding operation takes effect
+//! at any later moment, or never. Instead of a crash, another owner may take over while the older one continues its
+//! background work, with or without an entry on the blocklist. The pool gets full, and is emptied.
 //!
-//! In the world `located` a front end reads what owners of the store locate, much later at times, and continues when they do not.
+//! In the world `located`, a front end reads data that owners of the store locate, sometimes much later, and survives
+//! the owners.
 //!
-//! In the world `repair` an object of the newest checkpoint or a record of the journal is changed after a crash, and gets a
-//! valid checksum. Opening must end, and a repair, in which crashes may come, must leave an array whose check finds nothing.
+//! In the world `repair`, an object of the newest checkpoint or a record of the journal is changed after a crash, with
+//! a valid checksum. Opening must end, and after a repair, which crashes may interrupt, the array's check must find
+//! nothing.
 //!
-//! In the world `encrypted` the key of the drives is changed while hosts work and while the array is off, also while a drive has
-//! failed or is away. In one array in four of the world `array` a drive answers much later than its peers for some time.
+//! In the world `encrypted`, the key of the drives is changed while hosts work and while the array is off, even while a
+//! drive has failed or is missing. In one of four arrays of the world `array`, a drive is much slower than its peers
+//! for some time.
 //!
-//! In the world `management` policies of volumes, records and images are changed while hosts work.
+//! In the world `management`, policies of volumes, records and images change while hosts work.
 //!
-//! In the world `cluster` several controllers share a model of RADOS; see `cluster`. What they serve is a set of numbers, not
-//! an engine: the world is about who may serve.
+//! In the world `cluster`, several controllers share a model of RADOS; see `cluster`. They serve a set of numbers
+//! instead of an engine: the world tests membership and leases.
 //!
-//! In the world `shared-drives` two controllers on two servers share drives with persistent reservations; see `shared`. There a
-//! write of a process that is gone may arrive late.
+//! In the world `shared-drives`, two controllers on two servers share drives with persistent reservations; see
+//! `shared`. A write of an ended process may arrive late there.
 //!
-//! In the world `replication` two arrays on drives of their own crash independently, and the connection between them loses what
-//! is under way; see `replication`. In the world `synchronous` every write is on both before it is acknowledged; see
-//! `replication::synchronous`.
+//! In the world `replication`, two arrays on drives of their own crash independently, and the connection between them
+//! loses data in transit; see `replication`. In the world `synchronous`, every write is on both before it is
+//! acknowledged; see `replication::synchronous`.
 //!
-//! In the world `takeover` front ends go on while their home crashes, and repeat commands at the next one; see `takeover`.
+//! In the world `takeover`, front ends survive crashes of their home, and repeat commands at the next one; see
+//! `takeover`.
 //!
-//! In the world `upgrade` an array is opened by this release and by an earlier one in turn, and committed to the
-//! newer format; see `upgrade`.
+//! In the world `upgrade`, this release and an earlier one open an array alternately, and commit it to the newer
+//! format; see `upgrade`.
 //!
 //! # Limits and scheduling
 //!
 //! Every seed draws the internal limits of the engine and of the store, each from a wide range down to one
-//! ([`Bounds::Drawn`]): memory, pages of a step, parts, requests in flight, thresholds. Whenever the background waits, for
-//! a drive or only to yield, hosts may do nothing, or one thing, or hundreds before it continues.
+//! ([`Bounds::Drawn`]): memory, pages of a step, parts, requests in flight, thresholds. Whenever the background waits,
+//! for a drive or only to yield, hosts may perform no step, one, or hundreds before it continues.
 //!
 //! # Oracle
 //!
@@ -96,7 +100,7 @@ pub use ::cluster::Timing;
 pub use bounds::Bounds;
 pub use conformance::run as run_conformance;
 
-/// Scenario: what runs over which drives, and which faults are injected.
+/// A scenario: the components, their drives, and the injected faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
     /// The store alone: journal, segments and superblocks under crashes and drive failures.
@@ -105,39 +109,39 @@ pub enum World {
     Array,
     /// The array with more written than there is space.
     OutOfSpace,
-    /// The array with corrupted copies of what the store mirrors.
+    /// The array with corrupted copies of mirrored data.
     BitRot,
-    /// The array with a drive that fails journal writes, and one that fails altogether.
+    /// The array with a drive that fails journal writes, and one that fails all requests.
     DriveFailures,
     /// The array with volumes and snapshots that are immutable until a time.
     Retention,
-    /// The array with drives that acknowledge writes that they lose or misdirect.
+    /// The array with drives that lose or misdirect acknowledged writes.
     LostWrites,
-    /// The array nearly full, with drives that are added, evacuated, replaced and lost.
+    /// A nearly full array whose drives are added, evacuated, replaced and lost.
     DriveChanges,
-    /// The array on objects in RADOS, with crashes, and owners that go on after another has taken over.
+    /// The array on objects in RADOS, with crashes, and owners that continue after another has taken over.
     Rados,
-    /// The same, with a front end that reads what the home locates.
+    /// The array on RADOS, with a front end that reads data located by the home.
     Located,
     /// Membership of several controllers over one store.
     Cluster,
-    /// Two controllers over drives that both see.
+    /// Two controllers over shared drives.
     SharedDrives,
-    /// The array with writes that replace whole map pages, more than one, and are split between journal batches.
+    /// The array with writes that replace several whole map pages, and are split between journal batches.
     LargeWrites,
     /// The array on encrypted drives, whose key is changed.
     Encrypted,
     /// A group of volumes that one array replicates to another.
     Replication,
-    /// A group of volumes of which every write is on two arrays before it is acknowledged.
+    /// A group of volumes whose writes are on two arrays before they are acknowledged.
     Synchronous,
-    /// The array with metadata that become inconsistent, and are repaired.
+    /// The array with metadata that become inconsistent and are repaired.
     Repair,
     /// The array with policies, records and images that are changed while hosts work.
     Management,
-    /// Commands of hosts that front ends repeat when their home has crashed.
+    /// Host commands that front ends repeat after a crash of their home.
     Takeover,
-    /// The array opened by two releases in turn, and committed to the format of the newer one.
+    /// An array opened by two releases alternately, and committed to the format of the newer one.
     Upgrade,
 }
 
@@ -145,7 +149,7 @@ pub enum World {
 struct Names {
     world: World,
     name: &'static str,
-    /// The name that older seeds were recorded with.
+    /// The name in older recorded seeds.
     old: &'static str,
     gloss: &'static str,
 }
@@ -303,7 +307,7 @@ pub struct Report {
     pub evacuations: u64,
     /// Drives that failed for good, in the worlds `drive-changes` and `encrypted`.
     pub drives_failed: u64,
-    /// Drives that the store found to be slow.
+    /// Drives that the store classified as slow.
     pub slow_drives: u64,
     /// Changes of the key that were acknowledged.
     pub key_changes: u64,
@@ -315,21 +319,21 @@ pub struct Report {
     pub images: u64,
     /// Repairs of inconsistent metadata.
     pub repairs: u64,
-    /// Of these, repairs that reported blocks as lost.
+    /// Repairs that reported blocks as lost.
     pub losses: u64,
     /// Takeovers of a home that was killed while nothing else was wrong, in the world `cluster`.
     pub takeovers: u64,
     /// The longest of them, in milliseconds: until the next home acknowledged a write.
     pub longest_takeover_ms: u64,
-    /// Changes of the map, or of the format, that operators asked for and got.
+    /// Completed changes of the map or the format that operators requested.
     pub settled: u64,
-    /// Targets that a witness let go on, in the world `synchronous`.
+    /// Targets that a witness allowed to continue alone, in the world `synchronous`.
     pub promotions: u64,
-    /// Sources that a witness let go on alone.
+    /// Sources that a witness allowed to continue alone.
     pub consents: u64,
     /// Recipes that a front end resolved, in the world `located`.
     pub resolved: u64,
-    /// Recipes whose bytes were not there any more.
+    /// Recipes whose data no longer existed.
     pub unresolved: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
@@ -376,7 +380,7 @@ impl Report {
     }
 }
 
-/// A failure, and how to reproduce it.
+/// A failure, with the parameters that reproduce it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("world {}, seed {seed}: {what}\nreplay: {}", world.name(), replay(*world, *seed, *bounds))]
 pub struct Failure {
@@ -399,7 +403,7 @@ pub fn replay(world: World, seed: u64, bounds: Bounds) -> String {
 /// Runs one world.
 ///
 /// # Errors
-/// The first thing that was wrong. A panic of the code under test is not caught: its message says more.
+/// The first violation. A panic of the code under test is not caught, since its message is more specific.
 pub fn run(world: World, seed: u64) -> Result<Report, Failure> {
     run_with(world, seed, Bounds::Drawn)
 }

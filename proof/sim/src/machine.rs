@@ -1,6 +1,6 @@
 //! A machine that runs tasks over drives until its power is cut.
 //!
-//! It is the scheduler: every step of a task and every completion of a drive request is one choice of the seed.
+//! The machine is the scheduler: every step of a task and every completion of a drive request is one random choice.
 
 use crate::drives::Drives;
 use crate::executor::{Executor, TaskId};
@@ -16,40 +16,40 @@ use std::time::Duration;
 /// A run with more steps counts as an endless loop.
 const MAX_STEPS: u64 = 3_000_000;
 
-/// Seconds that pass, at most, while nothing else happens and something is waited for: a rebuild at the lowest rate that
-/// worlds draw, for which a full array waits, ends within them.
+/// Maximum number of seconds that pass while a task waits and nothing else happens: enough for a rebuild at the lowest
+/// rate that worlds draw, which a full array waits for.
 const MAX_WAITS: u32 = 4000;
 
-/// Of these, the seconds after which other files have left the file system under the drives.
+/// Seconds of these after which other files have left the file system under the drives.
 const WAITS_WITH_OTHER_FILES: u32 = 20;
 
-/// Tasks, drives, and the order of what they do.
+/// Tasks, drives, and their order of execution.
 pub struct Machine {
-    /// What survives a crash.
+    /// The drives, which survive a crash.
     pub drives: Arc<Drives>,
-    /// What survives a crash in the world over RADOS, where there are no drives.
+    /// The cluster, which survives a crash, in worlds over RADOS without drives.
     pub cluster: Option<Cluster>,
-    /// Operations of the cluster that took effect or were answered.
+    /// Cluster operations that took effect or were answered.
     released: u64,
-    /// What does not.
+    /// The tasks, which end with a crash.
     pub executor: Executor,
-    /// The order of everything.
+    /// Random source of every choice.
     pub random: Random,
-    /// Steps of others before the background continues where it waits, at most.
+    /// Maximum number of steps of others before a waiting background continues.
     pub reach: u64,
     /// Called with the time while nothing else happens.
     pub clock: Option<Box<dyn Fn(Duration)>>,
-    /// The time that passes at once while nothing else can happen.
+    /// Time step while nothing else can happen.
     pub idle_step: Duration,
     crash_at: u64,
     steps: u64,
 }
 
-/// The result that a task will leave.
+/// The future result of a task.
 pub struct Outcome<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> Outcome<T> {
-    /// A callback, and the result that it will leave.
+    /// A callback and its future result.
     pub fn of_call() -> (Box<dyn FnOnce(T) + Send>, Self) {
         let slot = Arc::new(Mutex::new(None));
         let result = slot.clone();
@@ -59,14 +59,14 @@ impl<T: Send + 'static> Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// Takes it if it is there.
+    /// Takes the result if it is available.
     pub fn take(&self) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl Machine {
-    /// A machine that does not crash until [`Machine::crash_after`].
+    /// A machine without a crash until [`Machine::crash_after`].
     pub fn new(seed: u64, drives: Arc<Drives>) -> Self {
         let random = Random::new(seed ^ 0x6d61_6368);
         Self {
@@ -83,7 +83,7 @@ impl Machine {
         }
     }
 
-    /// The same, on one to three blank drives of this size in bytes.
+    /// A machine on one to three blank drives of this size in bytes.
     pub fn on_blank_drives(seed: u64, random: &mut Random, drive_bytes: u64) -> Self {
         let drives = Drives::new(seed, &vec![drive_bytes; 1 + random.below(3) as usize]);
         let mut machine = Self::new(seed, drives);
@@ -91,7 +91,7 @@ impl Machine {
         machine
     }
 
-    /// Requests of drives, or operations of the cluster, that have completed.
+    /// Number of completed drive requests or cluster operations.
     pub fn completed(&self) -> u64 {
         self.drives.completed() + self.released
     }
@@ -101,12 +101,12 @@ impl Machine {
         self.crash_at = self.completed() + requests;
     }
 
-    /// Does not crash any more until [`Machine::crash_after`].
+    /// Cancels the crash until [`Machine::crash_after`].
     pub fn go_on(&mut self) {
         self.crash_at = u64::MAX;
     }
 
-    /// True when it is time for [`Machine::crash`].
+    /// True when [`Machine::crash`] is due.
     pub fn must_crash(&self) -> bool {
         self.completed() >= self.crash_at
     }
@@ -117,16 +117,16 @@ impl Machine {
         self.drives.crash();
         self.executor = Executor::default();
         self.clock = None;
-        // What tasks asked for while they were dropped is cut off by now.
+        // Requests of tasks during their drop are now cut off.
         self.crash_at = u64::MAX;
     }
 
-    /// Starts a task of the background.
+    /// Starts a background task.
     pub fn start_background(&mut self, future: impl Future<Output = ()> + 'static) {
         self.executor.spawn_background(self.reach, future);
     }
 
-    /// Starts a task that leaves its result.
+    /// Starts a task with a result.
     pub fn start<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> (TaskId, Outcome<T>) {
         let slot = Arc::new(Mutex::new(None));
         let result = slot.clone();
@@ -137,10 +137,10 @@ impl Machine {
         (id, Outcome(slot))
     }
 
-    /// Does one thing; false when nothing is left to do.
+    /// Performs one step; false if none is left.
     ///
     /// # Errors
-    /// When the run exceeds [`MAX_STEPS`].
+    /// If the run exceeds [`MAX_STEPS`].
     pub fn step(&mut self) -> Result<bool, String> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
@@ -155,7 +155,7 @@ impl Machine {
         if tasks == 0 && requests == 0 {
             return Ok(false);
         }
-        // Processors are faster than drives, mostly.
+        // Processors are usually faster than drives.
         if requests == 0 || tasks > 0 && self.random.chance(80) {
             Ok(self.executor.step(&mut self.random))
         } else {
@@ -172,10 +172,10 @@ impl Machine {
         cluster.release(which as usize)
     }
 
-    /// Runs a future to its end; `None` if the machine must crash before.
+    /// Runs a future to completion; `None` if the machine must crash first.
     ///
     /// # Errors
-    /// When no task or request can proceed and the future has not ended.
+    /// If no task or request can proceed and the future has not ended.
     pub fn finish<T: 'static>(
         &mut self,
         future: impl Future<Output = T> + 'static,
@@ -198,10 +198,10 @@ impl Machine {
         }
     }
 
-    /// The engine's own count, before its background runs; false if the machine must crash before.
+    /// Runs the engine's check before its background starts; false if the machine must crash first.
     ///
     /// # Errors
-    /// What it finds.
+    /// The inconsistency found.
     pub fn check(&mut self, engine: &Arc<Engine>) -> Result<bool, String> {
         let engine = engine.clone();
         match self.finish(async move { engine.check().await })? {
@@ -215,11 +215,11 @@ impl Machine {
         }
     }
 
-    /// Opens the store on drives, or makes it if it may not have been made, and starts its background; `None` if the machine
-    /// must crash before.
+    /// Opens the store on drives, or creates it if it may not exist, and starts its background; `None` if the machine
+    /// must crash first.
     ///
     /// # Errors
-    /// Why it can't be opened.
+    /// The reason why it can't be opened.
     pub fn open_shelf(
         &mut self,
         drives: Vec<Arc<dyn Drive>>,
@@ -239,11 +239,11 @@ impl Machine {
         Ok(Some(shelf))
     }
 
-    /// Starts an array on the drives: store, engine, its own check, and the background of both, with time going on; `None`
-    /// if the machine must crash before. `formatted` becomes true once there is a store.
+    /// Starts an array on the drives: store, engine, its check, and the background of both with a running clock; `None`
+    /// if the machine must crash first. `formatted` becomes true once the store exists.
     ///
     /// # Errors
-    /// Why it can't be opened, or what the check finds.
+    /// The reason why it can't be opened, or the inconsistency found.
     pub fn start_array(
         &mut self,
         formatted: &mut bool,
@@ -267,14 +267,14 @@ impl Machine {
         Ok(Some(engine))
     }
 
-    /// Lets some time pass.
+    /// Advances the time.
     pub fn pass(&self, time: Duration) {
         if let Some(clock) = &self.clock {
             clock(self.drives.pass(time));
         }
     }
 
-    /// Lets time pass when nothing else can happen, for the `turn`th time; false when that is no use.
+    /// Advances the time when nothing else can happen, for the `turn`th time; false if that is useless.
     pub fn wait(&self, turn: u32) -> bool {
         if turn >= WAITS_WITH_OTHER_FILES {
             self.drives.fill_file_system(0);

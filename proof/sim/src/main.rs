@@ -1,4 +1,5 @@
-//! Runs worlds on every core: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|drawn-engine|measured]`.
+//! Runs worlds on all cores: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds
+//! drawn|drawn-engine|measured]`.
 
 use engine::SpaceRefusals;
 use sim::{Bounds, Report, World, replay, run_with};
@@ -102,7 +103,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Runs all seeds of a world, each on one thread from its beginning to its end; returns the seeds that failed.
+/// Runs all seeds of a world, each on one thread; returns the failed seeds.
 fn perform(world: World, options: &Options) -> (Report, Vec<u64>) {
     let (next, result) = (AtomicU64::new(0), Mutex::new((Report::default(), Vec::new())));
     std::thread::scope(|scope| {

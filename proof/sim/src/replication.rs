@@ -1,14 +1,14 @@
-//! The world `replication`: a group of volumes on one array, replicated to another one.
+//! World `replication`: a group of volumes on one array, replicated to another one.
 //!
-//! Both arrays are real engines on drives of their own that crash alone, at any drive request. A host changes the source, one
-//! operation after the other. The connection delivers bytes late, in any portions, is cut at any moment with what is under
-//! way, and is opened again, also while the target still serves an older one.
+//! Both arrays are real engines on drives of their own that crash independently, at any drive request. A host changes
+//! the source, one operation after the other. The connection delivers bytes late, in any portions. It is cut at any
+//! moment, with the loss of data in transit, and reopened, even while the target still serves an older one.
 //!
-//! Checked: every published point equals the source after a prefix of the operations that is one of those between the
-//! beginning and the end of its taking, over the whole group, with size and provisioning, and stays so over crashes;
-//! both arrays agree on its digest; a transfer is resumed after the last offer that the target had confirmed, so that
-//! only offers under way are sent again; when all faults are over, the newest point is published. Some seeds reverse
-//! it ([`mod@reversal`]), and in some users take snapshots that become points ([`mod@snapshots`]).
+//! Checked: every published point equals the source after a prefix of the operations, which ends between the beginning
+//! and the end of the point's creation. This holds for the whole group, with size and provisioning, and across crashes.
+//! Both arrays agree on its digest. A transfer resumes after the last offer that the target had confirmed, so only
+//! outstanding offers are sent again. When all faults are over, the newest point is published. Some seeds reverse the
+//! replication ([`mod@reversal`]), and in some users take snapshots that become points ([`mod@snapshots`]).
 
 mod link;
 mod reversal;
@@ -44,40 +44,40 @@ const ARRAYS: [u128; 2] = [1, 2];
 /// A world with more turns counts as an endless loop.
 const MAX_TURNS: u64 = 4_000_000;
 
-/// Points that the target has at most before one is deleted.
+/// Maximum number of points on the target before one is deleted.
 const MAX_POINTS: usize = 3;
 
 type Check = Result<(), String>;
 
-/// What the host does.
+/// An operation of the host.
 #[derive(Clone, Debug)]
 enum HostOp {
     Op(DiskId, Op),
     Resize(DiskId, u64),
 }
 
-/// A point as the model knows it.
+/// A point of the model.
 struct Known {
-    /// The content that it may have.
+    /// The possible contents.
     candidates: Vec<MemArray>,
     volumes: Vec<DiskId>,
-    /// Of the snapshots that it is taken from.
+    /// Names of its source snapshots.
     names: Vec<String>,
-    /// It is being taken, or an operation has not ended that began before it was taken.
+    /// Whether it is being taken, or an operation that began before is still in progress.
     open: bool,
     taken: bool,
 }
 
-/// What has to hold for a transfer over all of its connections.
+/// Invariants of a transfer across its connections.
 #[derive(Default)]
 struct Progress {
     point: u64,
     base: u64,
-    /// The first offer that was not confirmed.
+    /// The first unconfirmed offer.
     next: u64,
-    /// The next offer that is sent on this connection.
+    /// The next offer on this connection.
     expected: Option<u64>,
-    /// Where the target says that a transfer is resumed.
+    /// Position at which the target resumes a transfer.
     stated: Option<(u64, u64, u64)>,
 }
 
@@ -100,18 +100,18 @@ struct World {
     serving: Vec<Outcome<Result<Option<u64>, Error>>>,
     deleting: Option<Outcome<Result<(), Error>>>,
     link: Option<Link>,
-    /// Connections that were replaced and that the target may not have found to be dead yet.
+    /// Replaced connections, which the target may still consider alive.
     replaced: Vec<Link>,
     progress: Progress,
     published: BTreeSet<u64>,
     rounds: u64,
-    /// How often both arrays change places.
+    /// Remaining reversals.
     reversals: u64,
-    /// The number of the replication now.
+    /// Current number of the replication.
     number: u128,
-    /// The host does nothing.
+    /// Whether the host is idle.
     demoted: bool,
-    /// Nothing is begun.
+    /// Whether no operation may begin.
     stopping: bool,
     healed: bool,
     report: Report,
@@ -138,7 +138,7 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     Ok(world.report)
 }
 
-/// A future of the model, which returns at once.
+/// The result of a model future, which is ready at once.
 fn immediate<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -146,7 +146,7 @@ fn immediate<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Performs an operation of the host on the model.
+/// Applies an operation of the host to the model.
 fn model(array: &MemArray, op: &HostOp) -> Result<(), block::Error> {
     match op {
         HostOp::Op(id, op) => {
@@ -183,7 +183,7 @@ async fn content(disk: Arc<dyn Disk>) -> Result<Content, block::Error> {
     Ok(Content { geometry, data, regions })
 }
 
-/// Where a disk differs from the model's.
+/// The first difference between a disk and the model.
 fn difference(found: &Content, model: &MemArray, id: DiskId) -> Option<String> {
     let disk = model.disk(id).expect("the model has all volumes");
     let wanted = immediate(content(Arc::new(disk))).expect("the model reads");
@@ -200,7 +200,7 @@ fn difference(found: &Content, model: &MemArray, id: DiskId) -> Option<String> {
         ));
     }
     if found.geometry.block_bytes != 4096 {
-        // The engine maps 4 KiB, the model logical blocks.
+        // The engine maps 4 KiB, the model maps logical blocks.
         return None;
     }
     let at = found.regions.iter().zip(&wanted.regions).find(|(one, other)| one != other);
@@ -215,7 +215,7 @@ impl World {
             offer_blocks: pick(&[1, 3, 16, 64]) as usize,
             offers: pick(&[1, 2, 8]) as usize,
             index_entries: pick(&[0, 64, 4096]) as usize,
-            // Drawn apart, as the reversals below.
+            // Drawn separately, like the reversals below.
             known_blocks: [0, 8, 4096][Random::new(seed ^ 0x6b6e_6f77).below(3) as usize],
         };
         let mix = Mix {
@@ -227,7 +227,7 @@ impl World {
             ..Mix::default()
         };
         let (rounds, mix_full) = (pick(&[2, 4, 6]), pick(&[1, 5, 20]));
-        // Drawn apart: what older seeds do before the first reversal stays as it was.
+        // Drawn separately: the behaviour of older seeds before the first reversal is unchanged.
         let reversals = [0, 0, 1, 2][Random::new(seed ^ 0x7265_7673).below(4) as usize];
         Self {
             source: Side::new(seed ^ 0x5000, bounds, 1 << 64),
@@ -314,7 +314,7 @@ impl World {
         self.compare_points()
     }
 
-    /// Makes the volumes on an array that does not crash until they are complete.
+    /// Creates the volumes on an array that does not crash before they are complete.
     fn create_volumes(&mut self) -> Check {
         let count = 1 + self.random.below(3);
         for number in 0..count {
@@ -343,7 +343,7 @@ impl World {
         Ok(())
     }
 
-    /// One thing that happens.
+    /// Performs one step.
     fn turn(&mut self) -> Check {
         if self.source.machine.must_crash() {
             self.crash_source()?;
@@ -355,7 +355,7 @@ impl World {
         self.begin()?;
         let cut = !self.healed && self.random.below(3000) == 0;
         self.link.iter().filter(|_| cut).for_each(Link::cut);
-        // The stream of an end finds out sooner or later that the other one is gone.
+        // Each end detects sooner or later that the other one has ended.
         if !self.replaced.is_empty() && self.random.below(200) == 0 {
             self.replaced.drain(..).for_each(|link| link.cut());
         }
@@ -371,13 +371,13 @@ impl World {
                 return Ok(());
             }
         }
-        // Nothing is left to do but to let time pass, or to begin something.
+        // Nothing else is possible: advance the time, or begin an operation.
         self.source.machine.pass(std::time::Duration::from_secs(1));
         self.target.machine.pass(std::time::Duration::from_secs(1));
         Ok(())
     }
 
-    /// Begins what is not under way.
+    /// Begins operations that are not in progress.
     fn begin(&mut self) -> Check {
         if self.stopping {
             return Ok(());
@@ -436,7 +436,7 @@ impl World {
     }
 
     fn begin_point(&mut self, sender: Arc<Source<SideEnv>>) {
-        // Mostly all volumes; those that are left out come back later.
+        // Usually all volumes; omitted ones return later.
         let mut volumes = self.group.clone();
         if !self.demoted && self.random.chance(20) {
             let left_out = self.random.below(volumes.len() as u64) as usize;
@@ -459,7 +459,7 @@ impl World {
         self.taking = Some(self.source.machine.start(take).1);
     }
 
-    /// The number that the next point will have.
+    /// Number of the next point.
     fn next_point(&self) -> u64 {
         self.points.keys().last().map_or(1, |last| last + 1)
     }
@@ -521,7 +521,7 @@ impl World {
         if published { self.compare_points() } else { Ok(()) }
     }
 
-    /// An operation has ended, or a crash has ended it; `None` if it is not known whether it took effect.
+    /// Handles the end of an operation, possibly by a crash; `None` if its effect is unknown.
     fn end_host_op(&mut self, op: &HostOp, result: Option<Result<(), block::Error>>) -> Check {
         if let Some(result) = result {
             self.report.operations += 1;
@@ -551,7 +551,7 @@ impl World {
                 if !same.is_some_and(|same| same.digest.is_some() && same.digest == point.digest) {
                     return Err(format!("point {} has another digest on the target", point.number));
                 }
-                // The target may not know that the source has heard of it, and nothing may follow.
+                // The target may not know that the source was informed, and no message may follow.
                 if self.published.contains(&synced.point) { Ok(()) } else { self.compare_points() }
             }
             Err(Error::NoPoint) => Ok(()),
@@ -581,7 +581,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether an operation that a crash has ended took effect: the model follows.
+    /// Determines whether an operation that a crash ended took effect, and applies it to the model.
     fn find_effect(&mut self, op: &HostOp) -> Check {
         let (before, after) = (self.model.fork(), self.model.fork());
         _ = model(&after, op);
@@ -625,9 +625,9 @@ impl World {
                 let engine = self.target.engine.clone().ok_or("the target is up")?;
                 let snapshot = DiskId(volume.snapshot);
                 match self.target.machine.finish(read(engine, snapshot))? {
-                    // It is compared after the crash.
+                    // Compared after the crash.
                     None => return Ok(()),
-                    // It is being deleted.
+                    // In deletion.
                     Some(Err(block::Error::Deleted)) if self.deleting.is_some() => break,
                     Some(Err(cause)) => return Err(format!("reading point {}: {cause}", point.number)),
                     Some(Ok(content)) => found.push((DiskId(volume.source), content)),
@@ -666,7 +666,7 @@ impl World {
         Err(format!("point {number}, volume {}, of {} states: {what}", id.0, known.candidates.len()))
     }
 
-    /// Checks that only offers under way are sent again.
+    /// Checks that only outstanding offers are sent again.
     fn check_messages(&mut self) -> Check {
         let sent = self.link.as_ref().map(Link::take_sent).unwrap_or_default();
         for (_, message) in sent {
@@ -703,7 +703,7 @@ impl World {
         Ok(())
     }
 
-    /// All faults are over: one more point is published, or a newer one in its place, and both arrays are started again.
+    /// Ends all faults: another point is published, or a newer one in its place, and both arrays are restarted.
     fn end(&mut self) -> Check {
         self.heal();
         let last = self.points.keys().last().copied().unwrap_or_default() + 1;
@@ -719,7 +719,7 @@ impl World {
             }
             self.turn()?;
         }
-        // Both check themselves when they start.
+        // Both check themselves on start.
         self.crash_source()?;
         self.crash_target()?;
         Ok(())
@@ -742,7 +742,7 @@ async fn read(engine: Arc<Engine>, id: DiskId) -> Result<Content, block::Error> 
     content(engine.volume(id).ok_or(block::Error::Deleted)?).await
 }
 
-/// What is wrong with an error that no fault of the world explains.
+/// Describes an error that no fault of the world explains.
 fn unexpected(error: &Error) -> Option<String> {
     match error {
         Error::Stream(_) | Error::Busy | Error::Refused { reason: Reason::Busy, .. } => None,

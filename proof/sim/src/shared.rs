@@ -1,16 +1,15 @@
-//! World `shared-drives`: two controllers on two servers that share drives. The real membership, arbiter,
-//! reservations and store run over drives in memory ([`raid::shared::SharedMedium`]); what they serve is a set of
-//! numbers in the journal.
+//! World `shared-drives`: two controllers on two servers that share drives. The real membership, arbiter, reservations
+//! and store run over drives in memory ([`raid::shared::SharedMedium`]); the served data is a set of numbers in the
+//! journal.
 //!
-//! A request takes its time to a drive, and its reply back; some are late by seconds, and those of a process that was
-//! killed still arrive. Processes are killed, sleep while time passes, stop in order, and start again, now and then
-//! on another server while requests of the former process are under way. Drives stall, fail for some time, report
-//! errors for writes that took effect, or do not reply at all, while requests take effect at once, late or not before
-//! that ends; a server loses its way to all of them.
+//! Requests and replies take time; some are late by seconds, and requests of a killed process still arrive. Processes
+//! are killed, suspended, stopped in order, and restarted, sometimes on another server while requests of the former
+//! process are outstanding. Drives stall, fail for some time, report errors for writes that took effect, or do not
+//! reply at all, with the effect of a request at once, late or never. A server loses its path to all drives.
 //!
-//! Checked: an epoch has one owner; every acknowledged number is there for all later owners; no read returns less
-//! than was acknowledged before it began; a takeover takes at most [`TAKEOVER_NS`], and [`REPLY_TIMEOUT`] more if a
-//! drive is silent; when all faults are over, one controller serves, both take part, and the other one can take over.
+//! Checked: an epoch has one owner; every acknowledged number is visible to all later owners; no read returns less than
+//! was acknowledged before it began; a takeover takes at most [`TAKEOVER_NS`], and [`REPLY_TIMEOUT`] more if a drive is
+//! silent; when all faults are over, one controller serves, both take part, and the other one can take over.
 
 mod faults;
 mod home;
@@ -37,22 +36,22 @@ const SECOND: u64 = 1000 * MS;
 const ARRAY: u128 = 0xa5;
 const DRIVE_BYTES: u64 = 16 << 20;
 
-/// From the death of a home, with drives and controllers that nothing disturbs, to the first write that the next one
-/// acknowledges.
+/// Maximum time from the death of a home, with undisturbed drives and controllers, to the first acknowledged write of
+/// the next one.
 const TAKEOVER_NS: u64 = 7 * SECOND;
 
 /// Whether the drives enforce reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservations {
-    /// As drives do.
+    /// Reservations as of real drives.
     Enforced,
-    /// Drives report success, and let everybody write: what the world has to find.
+    /// Drives report success without enforcing reservations: the world must detect this.
     Ignored,
 }
 
-/// What happens at a time.
+/// A scheduled event.
 enum Action {
-    /// A process looks at its clock.
+    /// A process reads its clock.
     Wake,
     /// A request reaches its drive.
     Arrive(Sent),
@@ -62,11 +61,11 @@ enum Action {
     AnswerRead(u64, Read),
     /// Hosts begin a write and a read.
     Traffic,
-    /// Something fails.
+    /// A fault begins.
     Fault,
-    /// A controller is started again.
+    /// A controller restarts.
     Restart(usize),
-    /// The home is killed, while nothing else is wrong.
+    /// The home is killed, in the absence of other faults.
     Measure,
 }
 
@@ -77,7 +76,7 @@ fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a process has when it has started.
+/// Result of the start of a process.
 type Started = (SharedArray, Arc<Party>, Arc<DriveArbiter>);
 
 /// A process that takes part.
@@ -102,7 +101,7 @@ struct Process {
 struct Controller {
     server: u32,
     process: Option<Process>,
-    /// How fast its clock runs, in thousandths, and what it showed at the beginning.
+    /// Rate of its clock in thousandths, and its initial reading.
     rate: u64,
     offset: u64,
     wake: u64,
@@ -133,7 +132,7 @@ impl Controller {
     }
 }
 
-/// Everything.
+/// The world.
 struct World {
     random: Random,
     now: u64,
@@ -144,11 +143,11 @@ struct World {
     controllers: Vec<Controller>,
     processes: u64,
     servers: u32,
-    /// Requests of each server under way to drives.
+    /// Number of outstanding requests of each server.
     under_way: BTreeMap<u32, u64>,
     faults: Faults,
     hosts: Hosts,
-    /// The home was killed, and no other has acknowledged a write yet: when, and how long that may last.
+    /// Time at which the home was killed, and the time limit, until another one acknowledges a write.
     taking_over: Option<(u64, u64)>,
     report: Report,
 }
@@ -162,18 +161,18 @@ pub fn run(seed: u64, reservations: Reservations) -> Result<Report, String> {
     world.run_until(end)?;
     world.heal();
     for _ in 0..2 {
-        // Controllers that were expelled start again, and may have to wait for their predecessor.
+        // Expelled controllers restart, and may have to wait for their predecessor.
         let healed = world.now;
         world.run_until(healed + 30 * SECOND)?;
         let home = world.check_quiet()?;
-        // The other one can read everything.
+        // The other controller can read everything.
         world.kill(home);
         world.at(world.now + 8 * SECOND, Action::Restart(home));
     }
     Ok(world.report)
 }
 
-/// A future over drives that reply at once.
+/// The result of a future over drives that reply at once.
 fn immediate<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -226,7 +225,7 @@ impl World {
         Ok(world)
     }
 
-    /// Plans an action.
+    /// Schedules an action.
     fn at(&mut self, time: u64, action: Action) {
         self.next += 1;
         self.queue.insert((time.max(self.now), self.next), action);
@@ -262,7 +261,7 @@ impl World {
                         false => reply(),
                     }
                 }
-                // The process is gone.
+                // The process has ended.
                 None => drop(reply),
             },
             Action::AnswerRead(process, read) => return self.answer_read(process, read),
@@ -274,20 +273,20 @@ impl World {
         Ok(())
     }
 
-    /// Adds to the hash of everything that happened.
+    /// Adds to the hash of all events.
     fn trace(&mut self, what: &[u64]) {
         for number in [&[self.now][..], what].concat() {
             self.report.trace = (self.report.trace ^ number).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    /// The controller of a process that runs.
+    /// The controller of a running process.
     fn find(&self, process: u64) -> Option<usize> {
         let is = |controller: &Controller| controller.process.as_ref().is_some_and(|it| it.id == process);
         self.controllers.iter().position(is)
     }
 
-    /// Starts a process: it finds the array, registers, and reads what the arbiter has.
+    /// Starts a process: it finds the array, registers, and reads the arbiter's state.
     fn restart(&mut self, at: usize) {
         if self.controllers[at].process.is_some() {
             return;
@@ -315,7 +314,7 @@ impl World {
         shelf::spawn(async move { *lock(&filled) = Some(start(drives, timer, (at, key)).await) });
     }
 
-    /// The process is gone; what it has sent is under way.
+    /// Ends the process; its sent requests remain outstanding.
     fn end(&mut self, at: usize) {
         self.controllers[at].process = None;
         self.controllers[at].wake = 0;
@@ -326,7 +325,7 @@ impl World {
         self.end(at);
     }
 
-    /// Lets all processes do what they want to do now.
+    /// Runs all due actions of all processes.
     fn settle(&mut self) -> Check {
         loop {
             for at in 0..2 {
@@ -392,7 +391,7 @@ impl World {
             Event::Joined => self.trace(&[2, at as u64]),
             Event::Changed(map) => self.trace(&[3, at as u64, map.version]),
             Event::Serve { epoch, .. } => return self.begin_serving(at, epoch),
-            // As the product: a home that is none any more ends its process.
+            // As in the product: a former home ends its process.
             Event::Cease { .. } => self.start_again(at),
             Event::HandOver => self.leave(at),
             Event::Settled(_, outcome) => self.report.settled += u64::from(outcome.is_ok()),
@@ -408,7 +407,7 @@ impl World {
         Ok(())
     }
 
-    /// The process ends, and another one is started.
+    /// Ends the process, and starts another one.
     fn start_again(&mut self, at: usize) {
         if self.controllers[at].process.is_some() {
             self.end(at);
@@ -417,10 +416,10 @@ impl World {
         }
     }
 
-    /// A request takes its way to a drive.
+    /// Sends a request to a drive.
     fn send(&mut self, sent: Sent) {
         if self.find(sent.process).is_none() {
-            // It was never sent: its process is gone.
+            // Never sent, since its process has ended.
             return;
         }
         self.report.requests += 1;
@@ -429,7 +428,7 @@ impl World {
         self.at(time, Action::Arrive(sent));
     }
 
-    /// A request takes effect, also one of a process that is gone.
+    /// Makes a request take effect, even if its process has ended.
     fn arrive(&mut self, sent: Sent) {
         let (process, server, drive) = (sent.process, sent.server, sent.drive);
         *self.under_way.entry(server).or_default() -= 1;
@@ -452,7 +451,7 @@ impl World {
         }
     }
 
-    /// One controller serves, and both take part and agree. Returns which one serves.
+    /// Checks that one controller serves, and both take part and agree. Returns the home.
     fn check_quiet(&mut self) -> Result<usize, String> {
         let now = self.now;
         let mut maps = Vec::new();
@@ -474,7 +473,7 @@ impl World {
         Ok(home)
     }
 
-    /// Kills the home while nothing else is wrong.
+    /// Kills the home in the absence of other faults.
     fn measure(&mut self) -> Check {
         let now = self.now;
         let well = |at: usize| {
@@ -501,7 +500,7 @@ impl World {
     }
 }
 
-/// What a process does before it takes part.
+/// Start of a process until it takes part.
 async fn start(
     drives: Vec<Arc<dyn Drive>>,
     timer: Timer,

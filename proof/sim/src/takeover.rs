@@ -1,13 +1,14 @@
-//! The world `takeover`: hosts at front ends, and a home that crashes at any moment and is followed by another one, with the real
+//! World `takeover`: hosts at front ends, and a home that crashes at any moment and has a successor, with the real
 //! forwarding, device server and engine over simulated drives.
 //!
-//! Front ends and their hosts go on. They repeat what was not answered at the next home, which finds in the journal
-//! what has taken effect. Links break anywhere, answers of single front ends are slow, and a takeover may take longer
-//! than a command may be old.
+//! Front ends and their hosts survive. They repeat unanswered commands at the next home, which finds effective ones in
+//! the journal. Links break anywhere, answers of single front ends are slow, and a takeover may exceed the maximum age
+//! of a command.
 //!
-//! Checked: the counter of a host, which it advances by COMPARE AND WRITE, never miscompares and is what was answered; a copy
-//! (EXTENDED COPY) whose destination another host has overwritten does not take effect again; a registration without APTPL and a
-//! SCSI-2 reservation are there from their answer on; no host sees a unit attention after the one of its log-in.
+//! Checked: a host's counter, which it advances by COMPARE AND WRITE, never miscompares and has the acknowledged value;
+//! a copy (EXTENDED COPY) whose destination another host has overwritten does not take effect again; a registration
+//! without APTPL and a SCSI-2 reservation exist from their answer on; no host sees a unit attention after the one of
+//! its login.
 
 mod hosts;
 mod side;
@@ -36,19 +37,19 @@ const DISK: DiskId = DiskId(1);
 const RESERVED: DiskId = DiskId(2);
 const DRIVE_BYTES: u64 = 96 << 20;
 const NAMES: [&str; 3] = ["iqn.2026-01.test:a", "iqn.2026-01.test:b", "iqn.2026-01.test:c"];
-/// Turns after the last crash in which everything has to end.
+/// Turns after the last crash in which everything must end.
 const LAST_TURNS: usize = 20_000;
 
-/// What homes do with what the journal notes.
+/// Use of the journal's notes by homes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notes {
-    /// They look it up.
+    /// Homes look commands up.
     Consulted,
-    /// They do not: a mistake that the world has to find.
+    /// Homes do not: a defect that the world must find.
     Ignored,
 }
 
-/// A clock that stands: limits are not used here.
+/// A stopped clock: the world uses no limits.
 struct Still;
 
 impl Clock for Still {
@@ -89,7 +90,7 @@ struct World {
     limits: Limits,
     notes: Notes,
     formatted: bool,
-    /// Homes so far.
+    /// Number of homes so far.
     homes: u64,
     now: u64,
     sides: Vec<Side>,
@@ -166,7 +167,7 @@ impl World {
     /// The home serves its front ends.
     fn serve(&mut self, engine: &Arc<Engine>) -> Result<(), String> {
         let exports = Exports::new(Arc::new(Still));
-        // Front ends know it, which go on.
+        // The surviving front ends know it.
         exports.set_power(Power::On(1));
         let identity = TargetIdentity {
             name: "iqn.2025-01.org.example:array".into(),
@@ -191,7 +192,7 @@ impl World {
         Ok(())
     }
 
-    /// Hosts and the home go on until that has to crash.
+    /// Hosts and the home run until the home must crash.
     fn work(&mut self, engine: &Engine) -> Result<(), String> {
         while !self.machine.must_crash() {
             self.turn(engine, true)?;
@@ -199,7 +200,7 @@ impl World {
         Ok(())
     }
 
-    /// One turn: time passes, something is begun, bytes move, and the home works.
+    /// One turn: time advances, an operation begins, bytes move, and the home works.
     fn turn(&mut self, engine: &Engine, is_hard: bool) -> Result<(), String> {
         self.now += self.random.below(STEP_NS);
         if is_hard {
@@ -234,7 +235,7 @@ impl World {
         }
     }
 
-    /// The home dies. Its front ends notice, and time passes.
+    /// The home dies. Its front ends notice, and time advances.
     fn end_of_life(&mut self) -> Result<(), String> {
         for side in &mut self.sides {
             side.lose_home(&mut self.random, self.now)?;
@@ -242,7 +243,7 @@ impl World {
         self.hosts.take(&mut self.sides)?;
         self.machine.crash();
         self.report.crashes += 1;
-        // Mostly a command is not too old for the next home.
+        // Usually a command is not too old for the next home.
         let gap = if self.random.chance(80) { 500 } else { 12_000 };
         let until = self.now + self.random.below(gap) * MS;
         while self.now < until {
@@ -254,7 +255,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything ends, and is as hosts know it.
+    /// Ends all operations, and compares the contents with the hosts' knowledge.
     fn finish(&mut self, engine: &Engine) -> Result<(), String> {
         self.sides.iter_mut().for_each(|side| side.is_slow = false);
         let mut turns = 0;

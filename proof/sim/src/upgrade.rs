@@ -1,9 +1,9 @@
-//! The world `upgrade`: an array that an earlier release made, opened by it and by this release in turn, with a commit to the
+//! World `upgrade`: an array of an earlier release, opened by it and by this release alternately, with a commit to the
 //! newest format at any moment.
 //!
-//! Checked: opening never changes the format; a commit that was acknowledged stays, and one that a crash interrupted took effect
-//! or did not; the earlier release opens the old format with all that was written since, and refuses the new one; what is
-//! noted of commands in the new format agrees with the content after a crash.
+//! Checked: opening never changes the format; an acknowledged commit stays, and an interrupted one took effect or not;
+//! the earlier release opens the old format with all later writes, and refuses the new one; notes of commands in the
+//! new format agree with the content after a crash.
 
 use crate::Report;
 use crate::bounds::{self, Bounds};
@@ -23,30 +23,30 @@ const OLD: u32 = 6;
 /// The format of this release.
 const NEWEST: u32 = *FORMATS.end();
 const BLOCK: usize = 4096;
-/// Blocks that are written, each by one write at a time.
+/// Number of blocks, each with one write at a time.
 const BLOCKS: u64 = 24;
 /// The front end of noted writes.
 const FRONT: u64 = 77;
 
-/// How far the commit is.
+/// State of the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Commit {
     /// It was not requested.
     None,
-    /// It was asked for, and not acknowledged.
+    /// The commit was requested, and not acknowledged.
     Begun,
-    /// It is durable: it was acknowledged, or seen after a crash.
+    /// The commit is durable: it was acknowledged, or seen after a crash.
     Durable,
 }
 
-/// A write that was not acknowledged.
+/// An unacknowledged write.
 struct Open {
     value: u64,
     noted: Option<u64>,
     outcome: Outcome<block::Result>,
 }
 
-/// A block: what was acknowledged, and what may be there besides.
+/// A block: its acknowledged value, and other possible ones.
 #[derive(Default)]
 struct Cell {
     value: u64,
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// A release opens the array; `None` if it must crash before, or refuses the array as it should.
+    /// Opens the array with one release; `None` if it must crash first, or refuses the array as it should.
     fn boot(&mut self, earlier: bool) -> Result<Option<Arc<Engine>>, String> {
         self.lives += 1;
         let opening = Opening { salt: self.lives, key: None };
@@ -115,7 +115,7 @@ impl World {
         let store =
             FormatOptions { array: ARRAY, sizes, opening, limits: self.limits, ..FormatOptions::default() };
         let mut options = self.options.clone();
-        // Until the first release has made the array, there is none for the other one.
+        // Until the first release has created the array, the other one has none to open.
         let makes = !self.cells.iter().any(|cell| cell.value > 0) && self.commit == Commit::None;
         if earlier || makes {
             options.formats = OLD..=OLD;
@@ -144,7 +144,7 @@ impl World {
         self.verify(engine)
     }
 
-    /// Every block has what was acknowledged, or what was under way.
+    /// Checks that every block has its acknowledged value, or one of an outstanding write.
     fn verify(&mut self, engine: Arc<Engine>) -> Result<Option<Arc<Engine>>, String> {
         if engine.volume(DISK).is_none() {
             let (making, geometry) = (engine.clone(), Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS });
@@ -180,7 +180,7 @@ impl World {
         Ok(Some(engine))
     }
 
-    /// Writes go on, and at some moment the commit, until the machine crashes.
+    /// Writes blocks, and commits at some moment, until the machine crashes.
     fn work(&mut self, engine: &Arc<Engine>) -> Result<(), String> {
         let mut committing: Option<Outcome<block::Result<()>>> = None;
         let may_commit = engine.formats().contains(&NEWEST) && engine.format() == OLD;
@@ -212,7 +212,7 @@ impl World {
         self.take()
     }
 
-    /// Begins a write of a block that no write is under way for.
+    /// Begins a write of a block without an outstanding one.
     fn write(&mut self, engine: &Arc<Engine>) {
         let lba = self.random.below(BLOCKS);
         let cell = &mut self.cells[lba as usize];
@@ -232,7 +232,7 @@ impl World {
         cell.open = Some(Open { value, noted: noted.then_some(number), outcome });
     }
 
-    /// Takes what was acknowledged.
+    /// Takes acknowledgements.
     fn take(&mut self) -> Result<(), String> {
         for cell in &mut self.cells {
             let Some(ended) = cell.open.as_ref().and_then(|open| open.outcome.take()) else { continue };

@@ -1,4 +1,4 @@
-//! What recipes name when the store has another owner, or the home has moved, freed or rewritten it: a front end
+//! Recipes after the store has another owner, or after the home has moved, freed or rewritten their data: a front end
 //! reads the same bytes, or none.
 
 use block::{Data, Disk, DiskId, Error, Extent, Geometry, Op, Piece, Recipe, Reply, Resolver};
@@ -19,13 +19,13 @@ fn random(seed: u64, bytes: usize) -> Vec<u8> {
     (0..bytes / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
-/// A home, and its background, which works while something is waited for.
+/// A home, and its background, which runs while the test waits.
 struct Home {
     engine: Arc<Engine>,
     background: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// The result of what the model answers at once: nothing else works until then.
+/// The result of a model future, which is ready at once without other work.
 fn immediate<T>(future: impl Future<Output = T>) -> T {
     let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
     for _ in 0..100 {
@@ -37,7 +37,7 @@ fn immediate<T>(future: impl Future<Output = T>) -> T {
 }
 
 impl Home {
-    /// The next owner of the store, which the first one makes. `opening` is the salt of that.
+    /// The next owner of the store, which the first one creates. `opening` is its salt.
     fn open(cluster: &Cluster, opening: u64) -> Self {
         let open =
             OpenOptions { array: ARRAY, salt: opening, reserve_segments: Some(8), ..OpenOptions::default() };
@@ -64,7 +64,7 @@ impl Home {
         home
     }
 
-    /// The result of what is begun, while the background works.
+    /// Waits for a result, while the background runs.
     fn wait<T>(&mut self, begun: impl Future<Output = T>) -> T {
         let (mut begun, mut context) = (pin!(begun), Context::from_waker(Waker::noop()));
         for _ in 0..1_000_000 {
@@ -85,14 +85,14 @@ impl Home {
         self.wait(volume.execute(op))
     }
 
-    /// Writes 4 KiB blocks. The background does not work during the writes.
+    /// Writes 4 KiB blocks, while the background is stopped.
     fn write(&mut self, block: u64, data: &[u8]) {
         let volume = self.engine.volume(DISK).expect("it was made");
         let write = Op::Write { lba: block * 8, data: data.to_vec().into() };
         immediate(volume.execute(write)).expect("it is durable");
     }
 
-    /// What a host gets of 4 KiB blocks.
+    /// Data of 4 KiB blocks, as read by a host.
     fn read(&mut self, block: u64, blocks: u64) -> Vec<u8> {
         match self.execute(Op::Read(Extent::new(block * 8, blocks * 8))) {
             Ok(Reply::Data(data)) => data.to_bytes().to_vec(),
@@ -104,8 +104,7 @@ impl Home {
         self.execute(Op::Locate(Extent::new(block * 8, blocks * 8))).expect("it succeeds")
     }
 
-    /// Where 4 KiB blocks are, once the background has put them into the store. Other blocks fill the
-    /// stripe that they are in, and those after it.
+    /// Location of 4 KiB blocks, once the background has flushed them. Other blocks fill their stripe, and later ones.
     fn flushed(&mut self, block: u64, blocks: u64) -> Recipe {
         self.write(BLOCKS / 2, &random(99, 512 * BLOCK));
         for _ in 0..100_000 {
@@ -133,7 +132,7 @@ fn resolve(reader: &Reader, recipe: &Recipe) -> Option<Vec<u8>> {
     immediate(reader.resolve(recipe.clone())).map(|data: Data| data.to_bytes().to_vec())
 }
 
-/// The same, but for the writings that it names.
+/// The recipe with the writings of another one.
 fn with_writings_of(recipe: &Recipe, other: &Recipe) -> Recipe {
     let mut forged = recipe.clone();
     for (piece, from) in forged.pieces.iter_mut().zip(&other.pieces) {
@@ -144,8 +143,8 @@ fn with_writings_of(recipe: &Recipe, other: &Recipe) -> Recipe {
     forged
 }
 
-/// A home dies after it has flushed and before a checkpoint: the next one gives the same frame numbers, and writes to the same
-/// places. Only the opening and the writing tell them apart.
+/// A home dies after a flush and before a checkpoint: the next one assigns the same frame numbers, and writes to the
+/// same locations. Only opening and writing differ.
 #[test]
 fn frames_of_an_owner_that_is_gone_are_not_taken_for_those_of_the_next() {
     let cluster = Cluster::default();
@@ -169,11 +168,11 @@ fn frames_of_an_owner_that_is_gone_are_not_taken_for_those_of_the_next() {
     let forged = Recipe { opening: new.opening, ..with_writings_of(&old, &new) };
     assert_eq!(forged, new, "the same numbers and places");
     assert_eq!(resolve(&bare, &old), None, "it is overwritten");
-    // Without these two names it would be taken for the new one, and the new one for it.
+    // Without these two names, each would be mistaken for the other.
     assert_eq!(resolve(&bare, &with_writings_of(&old, &new)), Some(after.clone()));
     let misnamed = Recipe { opening: old.opening, ..new.clone() };
     assert_eq!(resolve(&cached, &misnamed), Some(before.clone()));
-    // With them what is cached is not.
+    // With them, cached data is distinguished.
     assert_eq!(resolve(&cached, &old), Some(before));
     assert_eq!([&cached, &bare].map(|reader| resolve(reader, &new)), [Some(after.clone()), Some(after)]);
     assert_eq!(resolve(&cached, &old), None);
@@ -202,13 +201,13 @@ fn what_only_the_home_has_is_bytes_and_the_rest_is_located() {
         count(|it| matches!(it, Piece::Blocks(_))) >= 2 && count(|it| matches!(it, Piece::Zeros(_))) == 2
     );
     assert_eq!(resolve(&reader, &recipe), Some(home.read(30, 30)));
-    // A recipe without frames between leaves what is cached.
+    // A recipe without frames in between leaves the cache unchanged.
     let fetches = reader.counters().fetches;
     let Reply::Located(hole) = home.locate(0, 8) else { panic!("it is aligned") };
     assert_eq!(resolve(&reader, &hole), Some(vec![0; 8 * BLOCK]));
     assert_eq!(resolve(&reader, &recipe), Some(home.read(30, 30)));
     assert_eq!(reader.counters().fetches, fetches);
-    // Within a block of 4 KiB, beyond the volume, and nothing.
+    // Within a block of 4 KiB, beyond the volume, and empty.
     let within = home.execute(Op::Locate(Extent::new(321, 8)));
     assert!(matches!(within, Ok(Reply::Data(data)) if data.len() == 8 * 512));
     let beyond = home.execute(Op::Locate(Extent::new(BLOCKS * 8, 1)));
@@ -224,12 +223,12 @@ fn a_host_that_reads_in_order_gets_what_the_home_reads_ahead() {
     home.write(0, &data);
     home.checkpoint();
     let mut home = Home::open(&cluster, 2);
-    // What an owner before has written is known after it was read.
+    // Data of an earlier owner is known after it was read.
     assert_eq!(home.read(0, 128), data);
     let kinds: Vec<bool> = (0..128).map(|block| matches!(home.locate(block, 1), Reply::Located(_))).collect();
     assert!(kinds[0], "the first could be any read");
     assert!(kinds[3..127].iter().all(|located| !located), "{kinds:?}");
-    // Here and there.
+    // In random order.
     let apart = (0..16).map(|at| (at * 37) % 128);
     let located = apart.filter(|block| matches!(home.locate(*block, 1), Reply::Located(_))).count();
     assert!(located > 8, "{located}");

@@ -1,4 +1,4 @@
-//! Worlds that are run with every test; many more are run by `cargo xtask sim`.
+//! Seeds that run with every test; `cargo xtask sim` runs many more.
 
 use sim::{
     Bounds, Timing, World, run, run_cluster, run_conformance, run_with, run_without_notes,
@@ -31,7 +31,7 @@ fn lost_and_misdirected_writes_are_detected() {
     assert!(write_faults > 100, "{write_faults}");
 }
 
-/// What these worlds are for happens in few seeds.
+/// The subject of these worlds occurs in few seeds.
 #[test]
 fn writes_are_refused_for_every_lack_of_space_and_drives_come_and_go() {
     let sum = |world: World, seeds: [u64; 3]| {
@@ -48,8 +48,8 @@ fn writes_are_refused_for_every_lack_of_space_and_drives_come_and_go() {
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 
-/// The file system under the drives was looked at once a second, and the array filled it in between: nothing was left for
-/// cleaning, and unmapping gave nothing back.
+/// The file system under the drives was measured once a second, and the array filled it in between: no space was left
+/// for cleaning, and unmapping freed none.
 #[test]
 fn an_array_leaves_room_for_cleaning_in_the_file_system_under_it() {
     for seed in [11, 28] {
@@ -57,62 +57,63 @@ fn an_array_leaves_room_for_cleaning_in_the_file_system_under_it() {
     }
 }
 
-/// A target began a point that was not durable on its source, which a crash took away: the next one had its number, and was
-/// refused forever.
+/// A target began a point that was not durable on its source, and that a crash removed: the next one had its number,
+/// and was always refused.
 #[test]
 fn a_point_is_transferred_once_it_is_durable() {
     run(World::Replication, 40_000_704).unwrap();
 }
 
-/// The ends of small segments, where no frame fits any more, counted as space for data.
+/// The ends of small segments, too short for a frame, counted as space for data.
 #[test]
 fn a_full_array_takes_unmaps() {
     run(World::OutOfSpace, 55).unwrap();
 }
 
-/// A scrub held a segment back and kept to its rate, while a checkpoint waited to write to it.
+/// A scrub held a segment and kept to its rate, while a checkpoint waited to write to it.
 #[test]
 fn a_checkpoint_does_not_wait_for_the_rate_of_a_scrub() {
     run(World::LostWrites, 103).unwrap();
 }
 
-/// The victim of cleaning had no room to be moved to, and no checkpoint freed the segments with metadata alone.
+/// The cleaning victim had no room to be moved to, and no checkpoint freed the segments with metadata alone.
 #[test]
 fn an_emptied_array_has_space() {
     run(World::OutOfSpace, 23).unwrap();
 }
 
-/// References of deleted blocks that wait for a page of the frame table held all the space of a small array.
+/// References of deleted blocks that waited for a page of the frame table held all the space of a small array.
 #[test]
 fn an_array_gets_the_space_back_that_deferred_references_hold() {
     run(World::OutOfSpace, 500_000_110).unwrap();
 }
 
-/// An operation wanted to know the free space exactly once more while the background was at rest.
+/// An operation needed the exact free space once more while the background was idle.
 #[test]
 fn the_background_is_told_that_free_space_is_to_be_known_exactly() {
     run(World::OutOfSpace, 500_000_320).unwrap();
 }
 
-/// One block could not be flushed for lack of space, and an unmap waited for the memory that the block had.
+/// A block could not be flushed for lack of space, and an unmap waited for the memory that the block held.
 #[test]
 fn what_frees_space_does_not_wait_for_data_that_have_none() {
     run(World::DriveChanges, 500_000_001).unwrap();
 }
 
-/// Checkpoints between two rounds of cleaning used what these gained, and cleaning was given up.
+/// Checkpoints between two rounds of cleaning used the space that these freed, and cleaning was given up.
 #[test]
 fn cleaning_goes_on_while_checkpoints_use_what_it_gains() {
     run(World::Array, 500_000_682).unwrap();
 }
 
-/// A list of copies had a segment of no blocks beyond the end of a volume that was restored to a smaller size since.
+/// A list of copies had an empty segment beyond the end of a volume that had been restored to a smaller size.
 #[test]
 fn a_copy_of_no_blocks_lies_within_its_volumes() {
     run(World::DriveFailures, 500_001_237).unwrap();
 }
 
-/// Checkpoints used what every round of cleaning gained: an idle array that was nearly full rewrote its segments forever.
+/// Checkpoints used the space of every round of cleaning: an idle array that was nearly full rewrote its segments
+/// forever.
 #[test]
 fn cleaning_ends_when_it_gains_nothing_over_all() {
     run(World::DriveChanges, 600_000_105).unwrap();
@@ -120,7 +121,7 @@ fn cleaning_ends_when_it_gains_nothing_over_all() {
     run(World::Rados, 600_003_011).unwrap();
 }
 
-/// Several copies that waited for room gave up their places to read a page, and had each other's pages evicted forever.
+/// Several waiting copies gave up their places to read a page, and evicted each other's pages forever.
 #[test]
 fn an_operation_that_reads_a_page_keeps_its_place_in_the_queue() {
     run(World::Rados, 810_000_114).unwrap();
@@ -133,9 +134,9 @@ fn images_are_made_and_kept() {
     assert!(images > 10, "{images}");
 }
 
-/// A repair brought pages that waited to be released back into the page index, or took them and what they name for
-/// defects; and a volume that had lost its end could not grow without errors there. An array that was stopped before anything was
-/// created did not open.
+/// A repair returned pages that waited to be released to the page index, or took them and their references for defects;
+/// a volume without its end could not grow there without errors. An array that was stopped before the first creation
+/// did not open.
 #[test]
 fn a_repair_changes_nothing_that_is_sound_and_leaves_nothing_to_find() {
     for seed in [1001, 1003, 1013, 1022, 1111, 1281, 1681, 1848, 2274, 2443] {
@@ -154,7 +155,7 @@ fn a_rebuild_at_the_lowest_rate_ends() {
     run(World::DriveChanges, 400_000_160).unwrap();
 }
 
-/// A takeover that a crash had interrupted went on in the cluster, and fenced the next owner.
+/// A takeover interrupted by a crash continued in the cluster, and fenced the next owner.
 #[test]
 fn an_owner_that_is_fenced_while_it_opens_opens_again() {
     run(World::Rados, 500_000_305).unwrap();
@@ -191,7 +192,7 @@ fn worlds_have_their_names_and_those_of_older_seeds() {
     assert!(World::all().all(|world| World::by_name(world.name()) == Some(world)));
 }
 
-/// A lease that is longer than the time after which others act is found: two controllers answer at once.
+/// A lease that exceeds the time after which others act is found: two controllers answer at once.
 #[test]
 fn leases_that_are_too_long_are_found() {
     let timing = Timing { lease_ns: 4_500_000_000, ..Timing::PRODUCT };
@@ -210,13 +211,13 @@ fn another_controller_takes_over_in_time() {
     assert!((3000..6000).contains(&sum.longest_takeover_ms), "{sum:?}");
 }
 
-/// Runs a seed with the limits and the scheduling of the time when it was found.
+/// Runs a seed with the limits and the scheduling of the time at which it was found.
 fn as_found(world: World, seed: u64) -> Result<sim::Report, sim::Failure> {
     run_with(world, seed, Bounds::Measured)
 }
 
 /// Hosts overwrote data that had been flushed at the cut of a checkpoint before its map page was written: the page
-/// referred to a slot that was no longer kept.
+/// referred to a slot that was no longer stored.
 #[test]
 fn a_checkpoint_has_the_state_of_its_cut() {
     run_with(World::Array, 121, Bounds::DrawnEngine).unwrap();
@@ -230,7 +231,7 @@ fn interrupted_formatting_is_restarted() {
     }
 }
 
-/// Three drives with wrong pages had come back, and the shelf tolerated two failures: the world counted the drives
+/// Three drives with wrong pages had returned, and the shelf tolerated two failures: the world counted the drives
 /// alternately, until all three were removed.
 #[test]
 fn no_more_drives_fail_than_the_shelf_tolerates() {
@@ -267,27 +268,28 @@ fn concurrent_resizes_of_a_volume_succeed() {
     as_found(World::DriveFailures, 241_000_082).unwrap();
 }
 
-/// A copy to a disk that became read-only and to one that was deleted: it may report either.
+/// A copy to a disk that became read-only and to a deleted one may report either reason.
 #[test]
 fn a_copy_reports_any_reason_for_which_it_is_refused() {
     as_found(World::OutOfSpace, 200_000_637).unwrap();
 }
 
-/// A volume was restored to less, to an end within the block of an ORWRITE in progress, which wrote after the end.
+/// A volume was restored to a smaller size that ended within the block of an ORWRITE in progress, which wrote after the
+/// end.
 #[test]
 fn nothing_is_written_after_the_end_of_a_shrunk_volume() {
     as_found(World::OutOfSpace, 266_000_014).unwrap();
 }
 
-/// A segment was taken to be synced as a whole by a sync that began before one of its writes completed: the drive with
-/// that write in its cache failed, came back without it, and counted as complete.
+/// A sync that began before a write completed marked its segment as fully synced: the drive with that write in its
+/// cache failed, returned without it, and counted as complete.
 #[test]
 fn a_sync_covers_writes_that_completed_before_it() {
     as_found(World::Shelf, 98_003_599).unwrap();
 }
 
-/// The background slept while there was durable data to flush; a volume that was being deleted stayed in the list; a
-/// shelf that was formatted without an engine could not be opened; a state of no blocks had a region.
+/// The background slept while durable data had to be flushed; a volume in deletion stayed in the list; a shelf
+/// formatted without an engine could not be opened; an empty state had a region.
 #[test]
 fn regressions_of_the_first_runs_of_the_array() {
     for seed in [43, 54, 61, 65, 84, 91] {
@@ -295,8 +297,8 @@ fn regressions_of_the_first_runs_of_the_array() {
     }
 }
 
-/// Changes in memory of an engine that has stopped may be on its drives or not; and a copy needs every disk that it
-/// refers to, even for zero blocks.
+/// Changes in the memory of a stopped engine may be on its drives or not; and a copy needs every disk that it refers
+/// to, even for zero blocks.
 #[test]
 fn changes_in_flight_when_the_array_stops_take_effect_or_not() {
     for seed in [1690, 1691, 1757, 1968, 1999, 50_707] {
@@ -397,8 +399,8 @@ fn a_split_write_replaces_a_whole_map_page() {
     }
 }
 
-/// Whatever step of a change of the key a power loss meets, a key that may be in use opens the drives, and no older one; nor
-/// does it matter that a drive has failed or is away.
+/// Whichever step of a key change a power loss interrupts, a key that may be in use opens the drives, and no older one,
+/// even if a drive has failed or is missing.
 #[test]
 fn the_key_is_changed_while_hosts_work_and_drives_are_away() {
     let mut sum = sim::Report::default();
@@ -406,7 +408,7 @@ fn the_key_is_changed_while_hosts_work_and_drives_are_away() {
     assert!(sum.key_changes > 20 && sum.drives_failed > 3, "{sum:?}");
 }
 
-/// A drive that answers late is avoided, and hosts notice nothing.
+/// A slow drive is avoided, without effect on hosts.
 #[test]
 fn a_slow_drive_is_found() {
     let slow: u64 = (0..12).map(|seed| run(World::Array, seed).unwrap().slow_drives).sum();
@@ -422,8 +424,8 @@ fn published_points_are_the_source_at_one_moment() {
     assert!(sum.snapshots > 3, "{sum:?}");
 }
 
-/// What front ends repeat after a crash is done twice where the journal's notes are not consulted: the world has to find that,
-/// for COMPARE AND WRITE and for copies.
+/// Without the journal's notes, commands that front ends repeat after a crash take effect twice: the world must find
+/// that, for COMPARE AND WRITE and for copies.
 #[test]
 fn a_home_that_does_not_look_commands_up_is_found() {
     for (only_copies, seeds) in [(false, 20), (true, 40)] {
@@ -435,7 +437,7 @@ fn a_home_that_does_not_look_commands_up_is_found() {
     }
 }
 
-/// Seeds in which the above is found: a home that consults the notes does nothing twice in them.
+/// In the seeds that find this, a home that consults the notes does nothing twice.
 #[test]
 fn front_ends_repeat_commands_that_take_effect_once() {
     for seed in [98, 104, 131, 137, 150, 155, 165] {
@@ -443,7 +445,7 @@ fn front_ends_repeat_commands_that_take_effect_once() {
     }
 }
 
-/// Crashes meet the commit to a new format at any moment, between releases that do and do not know it.
+/// Crashes interrupt the commit to a new format at any moment, between releases that do and do not know it.
 #[test]
 fn a_format_is_raised_by_a_commit_alone_and_stays() {
     let mut sum = sim::Report::default();
@@ -451,16 +453,16 @@ fn a_format_is_raised_by_a_commit_alone_and_stays() {
     assert!(sum.settled > 10 && sum.crashes > 150 && sum.operations > 1000, "{sum:?}");
 }
 
-/// The world finds the late writes of a home that was followed, if drives let them pass.
+/// The world finds late writes of a former home if drives accept them.
 #[test]
 fn drives_that_ignore_reservations_are_found() {
-    // One seed in twenty has a late write of the former home where it harms.
+    // In one of twenty seeds, a late write of the former home does harm.
     let mut failures = (0..200).filter_map(|seed| run_without_reservations(seed).err());
     assert!(failures.any(|what| what.contains("acknowledged")));
 }
 
-/// An UNMAP of a part of a block that was unmapped already was acknowledged, although the other array of a
-/// synchronous replication did not have the change that had unmapped it, whose own operation was refused.
+/// An UNMAP of a part of an already unmapped block was acknowledged, although the other array of a synchronous
+/// replication lacked the change that had unmapped it, whose own operation was refused.
 #[test]
 fn a_write_that_finds_what_it_was_to_write_waits_for_the_other_array() {
     run_with(World::Synchronous, 20_006, Bounds::Drawn).unwrap();

@@ -1,4 +1,4 @@
-//! The connection between both arrays: bytes arrive late and in any portions, and are lost where it is cut.
+//! Connection between both arrays: bytes arrive late and in any portions, and are lost when it is cut.
 
 use block::workload::Random;
 use bytes::{Buf, Bytes};
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Bytes under way from the target to the source: as much as it may need.
+/// Maximum bytes in transit from the target to the source, which suffice by contract.
 const ANSWER_BYTES: usize = 4096;
 
 /// One direction.
@@ -20,7 +20,7 @@ struct Way {
     arrived: VecDeque<Bytes>,
     capacity: usize,
     closed: bool,
-    /// The first message was sent.
+    /// Whether the first message was sent.
     greeted: bool,
     receiver: Option<Waker>,
     sender: Option<Waker>,
@@ -42,22 +42,22 @@ struct State {
     ways: [Way; 2],
     cut: bool,
     sent: Vec<(usize, Message)>,
-    /// The newest version that both ends say they speak.
+    /// Newest version that both ends claim to support.
     newest: u16,
 }
 
-/// A connection, as the world sees it.
+/// A connection, from the view of the world.
 #[derive(Clone)]
 pub struct Link(Arc<Mutex<State>>);
 
-/// One end of it.
+/// One end of the connection.
 pub struct End {
     link: Link,
-    /// Number of the direction in which it sends.
+    /// Index of its sending direction.
     way: usize,
 }
 
-/// What an older program sends instead, if this is its greeting.
+/// The greeting of an older program, if this is a greeting.
 fn greeting(pieces: &VecDeque<Bytes>, newest: u16) -> Option<VecDeque<Bytes>> {
     let mut decoder = Decoder::default();
     pieces.iter().for_each(|piece| decoder.push(piece.clone()));
@@ -78,8 +78,8 @@ fn wake(wakers: Vec<Waker>) {
 }
 
 impl Link {
-    /// A new connection: the source sends in direction 0, with `capacity` bytes under way at most. What both ends say of their newest
-    /// version is made to be `newest`.
+    /// A new connection: the source sends in direction 0, with at most `capacity` bytes in transit. The newest version
+    /// in both hello messages is replaced by `newest`.
     pub fn new(capacity: usize, newest: u16) -> (Self, End, End) {
         let mut state = State { newest, ..State::default() };
         (state.ways[0].capacity, state.ways[1].capacity) = (capacity, ANSWER_BYTES);
@@ -93,12 +93,12 @@ impl Link {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Messages that were sent since the last call, with their direction.
+    /// Messages sent since the last call, with their direction.
     pub fn take_sent(&self) -> Vec<(usize, Message)> {
         std::mem::take(&mut self.lock().sent)
     }
 
-    /// Lets some bytes arrive; false if none are under way.
+    /// Delivers some bytes; false if none are in transit.
     pub fn deliver(&self, random: &mut Random) -> bool {
         let wakers = {
             let mut state = self.lock();
@@ -119,7 +119,7 @@ impl Link {
         true
     }
 
-    /// Cuts it: what is under way is lost.
+    /// Cuts the connection: bytes in transit are lost.
     pub fn cut(&self) {
         let wakers: Vec<Waker> = {
             let mut state = self.lock();

@@ -1,8 +1,9 @@
-//! Reversal: the host stops, a last point is published, and both arrays change places. The host continues at the other one.
+//! Reversal in the world `replication`: the host stops, a last point is published, and both arrays change roles. The
+//! host continues at the other one.
 //!
-//! Checked: the last point is there on both arrays and has the content that it had, the promoted volumes have it as
-//! well, and nothing is left of the other direction. Either array may crash after any request, and then does what was
-//! not done.
+//! Checked: both arrays have the last point with unchanged content, the promoted volumes have the same content, and no
+//! records of the other direction remain. Either array may crash after any request, and then completes the missing
+//! steps.
 
 use super::{Check, Link, World};
 use block::{Disk, DiskId};
@@ -11,11 +12,11 @@ use replication::{Counterpart, Reversal, Written};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Turns until transfers have ended that were cut.
+/// Maximum number of turns until cut transfers have ended.
 const MAX_TURNS: u64 = 1_000_000;
 
 impl World {
-    /// Both arrays change places.
+    /// Both arrays change roles.
     pub(super) fn reverse(&mut self) -> Check {
         self.publish_last()?;
         self.end_transfers()?;
@@ -43,7 +44,7 @@ impl World {
         Ok(())
     }
 
-    /// A point that has everything which the host has done.
+    /// Publishes a point with all operations of the host.
     fn publish_last(&mut self) -> Check {
         self.demoted = true;
         let before = self.points.keys().last().copied().unwrap_or_default();
@@ -66,7 +67,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends what is under way, and begins nothing.
+    /// Waits for outstanding operations, without new ones.
     fn end_transfers(&mut self) -> Check {
         self.stopping = true;
         self.link.iter().for_each(Link::cut);
@@ -87,7 +88,7 @@ impl World {
         Ok(())
     }
 
-    /// The target has the volumes of the last point for the host.
+    /// Gives the host the volumes of the last point on the target.
     fn promote(&mut self) -> Check {
         let engine = self.target.engine.clone().ok_or("the target is up")?;
         let points = replication::target_points(&engine, self.number).map_err(|cause| cause.to_string())?;
@@ -106,7 +107,7 @@ impl World {
         Ok(())
     }
 
-    /// The source becomes the target, and then the target the source; each deletes what it has of the other direction.
+    /// The source becomes the target, then the target the source; each deletes the records of the other direction.
     fn change_places(&mut self, reversal: &Reversal) -> Check {
         let engine = self.target.engine.clone().ok_or("the target is up")?;
         let (base, _) = reversal.to_source(&engine).map_err(|cause| cause.to_string())?;
@@ -126,7 +127,7 @@ impl World {
         self.on_target(release)?.map_err(|cause| format!("releasing: {cause}"))
     }
 
-    /// Each array has the volumes, and the point.
+    /// Checks that each array has the volumes and the point.
     fn check_disks(&self) -> Check {
         let ends = [
             ("source", &self.source, replication::source_points as fn(&Engine, u128) -> _),
@@ -148,7 +149,7 @@ impl World {
         Ok(())
     }
 
-    /// Does something on the source, again after each crash.
+    /// Runs an operation on the source, repeated after each crash.
     pub(super) fn on_source<T: 'static, F>(&mut self, work: impl Fn(Arc<Engine>) -> F) -> Result<T, String>
     where
         F: Future<Output = T> + 'static,
@@ -162,7 +163,7 @@ impl World {
         }
     }
 
-    /// Does something on the target, again after each crash.
+    /// Runs an operation on the target, repeated after each crash.
     fn on_target<T: 'static, F>(&mut self, work: impl Fn(Arc<Engine>) -> F) -> Result<T, String>
     where
         F: Future<Output = T> + 'static,
@@ -177,7 +178,7 @@ impl World {
     }
 }
 
-/// Writes the records of a step unless they are there.
+/// Writes the records of a step unless they exist.
 async fn agree(
     engine: Arc<Engine>,
     step: impl Fn(&Engine) -> replication::Result<Written>,

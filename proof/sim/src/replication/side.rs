@@ -1,4 +1,4 @@
-//! One of the two arrays: an engine on drives of its own, which crashes alone.
+//! One of the two arrays: an engine on drives of its own, which crashes independently.
 
 use crate::bounds::{self, Bounds};
 use crate::machine::Machine;
@@ -14,7 +14,7 @@ use std::task::Poll;
 
 const DRIVE_BYTES: u64 = 128 << 20;
 
-/// Time and identities of an array. They go on over its crashes.
+/// Time and identities of an array, which continue across crashes.
 pub struct SideEnv {
     first_id: u128,
     next_id: AtomicU64,
@@ -34,7 +34,7 @@ impl Env for SideEnv {
         std::future::ready(())
     }
 
-    /// It is looked at only when what it is a limit of is.
+    /// The limit is polled only together with the work that it limits.
     fn timer(&self, ns: u64) -> impl Future<Output = ()> + Send {
         let end = self.time.load(Ordering::Relaxed) + ns;
         poll_fn(move |_| match self.time.load(Ordering::Relaxed) >= end {
@@ -49,7 +49,7 @@ impl Env for SideEnv {
 }
 
 impl SideEnv {
-    /// Lets its time go on.
+    /// Advances its time.
     pub fn pass(&self, ns: u64) {
         self.time.fetch_add(ns, Ordering::Relaxed);
     }
@@ -64,7 +64,7 @@ pub struct Side {
     sizes: Sizes,
     formatted: bool,
     boots: u64,
-    /// Crashes that are still to come.
+    /// Remaining crashes.
     crashes_left: u64,
     pub crashes: u64,
     pub engine: Option<Arc<Engine>>,
@@ -72,7 +72,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// An array on blank drives that will crash some times.
+    /// An array on blank drives with some crashes ahead.
     pub fn new(seed: u64, bounds: Bounds, first_id: u128) -> Self {
         let mut random = Random::new(seed ^ 0x7369_6465);
         let options = bounds::of_small_array(seed, bounds, [(first_id >> 64) as u8; 32]);
@@ -94,13 +94,13 @@ impl Side {
         }
     }
 
-    /// It does not crash any more.
+    /// Ends the crashes.
     pub fn heal(&mut self) {
         self.crashes_left = 0;
         self.machine.go_on();
     }
 
-    /// Starts the array, again where it crashes before it is up.
+    /// Starts the array, repeatedly if it crashes before it is up.
     pub fn boot(&mut self) -> Result<Arc<Engine>, String> {
         loop {
             if self.crashes_left > 0 {

@@ -1,7 +1,8 @@
-//! Snapshots of users: of the whole group at one moment, later made a point, and deleted at any time.
+//! Snapshots of users in the world `replication`: of the whole group at one moment, later made a point, and deleted at
+//! any time.
 //!
-//! Checked: such a point has the content of that moment, whatever was written before it was made, over crashes and
-//! interruptions of either array; and the names of the snapshots, unless a peer of version 1 took part.
+//! Checked: such a point has the content of that moment, regardless of later writes, crashes and interruptions of
+//! either array; and the names of the snapshots, unless a peer of version 1 took part.
 
 use super::{Check, Known, SideEnv, World};
 use crate::machine::Outcome;
@@ -10,35 +11,35 @@ use block::DiskId;
 use block::workload::Random;
 use std::sync::Arc;
 
-/// Identities of snapshots of users; those of points are smaller.
+/// First identity of users' snapshots; those of points are smaller.
 const FIRST_ID: u128 = 3 << 64;
 
 /// Snapshots of all volumes at one moment.
 struct Set {
     snapshots: Vec<UserSnapshot>,
     known: Known,
-    /// The point that is being made of them.
+    /// The point being created from them.
     point: Option<u64>,
 }
 
-/// What users do.
+/// State of users' snapshots.
 pub(super) struct Snapshots {
     random: Random,
-    /// In other seeds none are taken.
+    /// Whether this seed takes snapshots.
     enabled: bool,
-    /// Some connections agree on version 1.
+    /// Whether some connections agree on version 1.
     old_peers: bool,
     next_id: u128,
     taking: Option<Outcome<Result<(), block::Error>>>,
     set: Option<Set>,
-    /// No point will be made of them.
+    /// Snapshots that no point will be created from.
     left: Vec<DiskId>,
     deleting: Option<(DiskId, Outcome<Result<(), block::Error>>)>,
 }
 
 impl Snapshots {
     pub fn new(seed: u64) -> Self {
-        // Drawn apart: other seeds stay as they were.
+        // Drawn separately: other seeds are unchanged.
         let mut random = Random::new(seed ^ 0x736e_6170);
         let (enabled, old_peers) = (random.chance(50), random.chance(30));
         Self {
@@ -53,7 +54,7 @@ impl Snapshots {
         }
     }
 
-    /// Whether snapshots are being taken: a point that is taken at the same time may be older or newer.
+    /// Whether snapshots are being taken: a concurrent point may be older or newer.
     pub fn is_taking(&self) -> bool {
         self.taking.is_some()
     }
@@ -62,24 +63,24 @@ impl Snapshots {
         self.deleting.is_some()
     }
 
-    /// The newest version that the ends of a new connection say they speak.
+    /// Newest version in the hello of a new connection.
     pub fn version(&mut self) -> u16 {
         if self.old_peers && self.random.chance(50) { NAMES_VERSION - 1 } else { *VERSIONS.end() }
     }
 
-    /// No point is made of the snapshots any more: a newer point is taken.
+    /// Gives up the point of the snapshots, since a newer point is taken.
     pub fn give_up(&mut self) {
         if let Some(set) = self.set.take() {
             self.left.extend(set.snapshots.iter().map(|it| it.snapshot));
         }
     }
 
-    /// What else the snapshots may contain.
+    /// Further possible content of the snapshots.
     pub fn known(&mut self) -> Option<&mut Known> {
         self.set.as_mut().map(|set| &mut set.known)
     }
 
-    /// A point was taken, or is there after a crash.
+    /// Notes that a point was taken, or exists after a crash.
     pub fn note_taken(&mut self, is_there: impl Fn(u64) -> bool) {
         if let Some(set) = &mut self.set
             && let Some(point) = set.point.take()
@@ -89,7 +90,7 @@ impl Snapshots {
         }
     }
 
-    /// The array has crashed: what was under way has happened, or not.
+    /// Notes a crash of the array: outstanding operations took effect or not.
     pub fn crash(&mut self) {
         if self.taking.take().is_some() {
             self.give_up();
@@ -97,12 +98,12 @@ impl Snapshots {
         self.deleting = None;
     }
 
-    /// Whether these are the names that a point has.
+    /// Whether a point has the expected names.
     pub fn agree(&self, point: &Point, known: &Known) -> bool {
         point.snapshots == known.names || (self.old_peers && point.snapshots.is_empty())
     }
 
-    /// Every disk of users that may be there.
+    /// All disks of users that may exist.
     pub fn all(&mut self) -> Vec<DiskId> {
         self.give_up();
         std::mem::take(&mut self.left)
@@ -110,7 +111,7 @@ impl Snapshots {
 }
 
 impl World {
-    /// Users begin something.
+    /// Begins an operation of users.
     pub(super) fn begin_snapshots(&mut self, sender: &Arc<Source<SideEnv>>) -> Check {
         if !self.snapshots.enabled {
             return Ok(());
@@ -146,7 +147,7 @@ impl World {
         Ok(())
     }
 
-    /// Makes a point of the snapshots, once it is known what they may contain.
+    /// Creates a point of the snapshots, once their possible content is known.
     fn begin_point_of_snapshots(&mut self, sender: Arc<Source<SideEnv>>) {
         let number = self.next_point();
         let Some(set) = self.snapshots.set.as_mut().filter(|set| !set.known.open) else { return };
@@ -191,7 +192,7 @@ impl World {
         Ok(())
     }
 
-    /// Deletes all that are left on the source.
+    /// Deletes the remaining snapshots on the source.
     pub(super) fn delete_snapshots(&mut self) -> Check {
         for id in self.snapshots.all() {
             match self.on_source(move |engine| async move { engine.delete_volume(id, 0).await })? {

@@ -1,14 +1,14 @@
-//! The world `synchronous`: a group of volumes whose every write is on two arrays before it is acknowledged.
+//! World `synchronous`: a group of volumes whose writes are on two arrays before they are acknowledged.
 //!
-//! Both arrays are real engines on drives of their own that crash alone, at any drive request; the connection
-//! delivers late, in any portions, and is cut at any moment; time passes in leaps, so that limits of time end
-//! sessions. Hosts have several operations under way, which may overlap: writes, fills, unmaps, copies from volumes
-//! in and outside the group, changes of size.
+//! Both arrays are real engines on drives of their own that crash independently, at any drive request. The connection
+//! delivers late, in any portions, and is cut at any moment. Time advances in jumps, so time-outs end sessions. Hosts
+//! have several outstanding operations, which may overlap: writes, fills, unmaps, copies from volumes in and outside
+//! the group, changes of size.
 //!
-//! Checked, by drills at any moment: what a promotion of the target would give is everything that was acknowledged,
-//! whatever was under way. With `Stop` that holds always once both were the same; with `Continue` it is what was
-//! acknowledged until the source went on alone. Some seeds have a witness ([`mod@arbitration`]). When all faults are
-//! over both arrays become the same again: equal in content, size and provisioning.
+//! Checked, by drills at any moment: a promotion of the target would have every acknowledged write. With `Stop` this
+//! holds at all times once both arrays were in sync; with `Continue`, for writes acknowledged until the source
+//! continued alone. Some seeds have a witness ([`mod@arbitration`]). When all faults are over, both arrays become in
+//! sync again: equal in content, size and provisioning.
 
 use self::arbitration::Arbitration;
 use self::hosts::HostOp;
@@ -37,30 +37,30 @@ mod hosts;
 /// A world with more turns counts as an endless loop.
 const MAX_TURNS: u64 = 4_000_000;
 
-/// Turns in which faults are over, and both arrays have to become the same.
+/// Turns after the end of faults in which both arrays must become in sync.
 const MAX_HEALED_TURNS: u64 = 2_000_000;
 
-/// Points of sessions that were given up: the newest, and the one before while it goes.
+/// Points of abandoned sessions: the newest, and the previous one during its deletion.
 const MAX_ABANDONED: usize = 2;
 
 /// A volume outside the group.
 const OUTSIDE: DiskId = DiskId(99);
 
-/// In the place of a block: the size of a volume.
+/// Stands for the size of a volume, in place of a block number.
 const SIZE: u64 = u64::MAX;
 
 const BLOCK_BYTES: u64 = 4096;
 
-/// What a block may have.
+/// A possible value of a block.
 #[derive(Clone, Debug)]
 struct Version {
     values: Vec<u64>,
-    /// When its operation ended, or a crash ended it.
+    /// Time at which its operation ended, possibly by a crash.
     ended: Option<u64>,
     operation: u64,
 }
 
-/// What every block may have, and every volume as its size. A block that was never written has zeros.
+/// Possible values of every block, and of every volume's size. A block that was never written has zeros.
 type Versions = BTreeMap<(DiskId, u64), Vec<Version>>;
 
 struct World {
@@ -73,9 +73,9 @@ struct World {
     sizes: BTreeMap<DiskId, Geometry>,
     most_under_way: usize,
     versions: Versions,
-    /// What was acknowledged each time that the source went on alone, since both arrays were the same.
+    /// Acknowledged values each time that the source continued alone, since both arrays were in sync.
     alone_since: Vec<Versions>,
-    /// The state of the mirror when it was looked at last.
+    /// Last observed state of the mirror.
     seen: MirrorState,
     ever_in_sync: bool,
     time: u64,
@@ -91,14 +91,14 @@ struct World {
     replaced: Vec<Link>,
     drills: u64,
     healed: bool,
-    /// Hosts begin nothing.
+    /// Whether hosts begin no operations.
     quiet: bool,
-    /// No session is begun.
+    /// Whether no session begins.
     apart: bool,
     arbitration: Option<Arbitration>,
-    /// An array that is gone for good.
+    /// A permanently lost array.
     lost: Option<End>,
-    /// The target does not ask for the group: it knows that the source is well.
+    /// Whether the target does not ask for the group, because it knows that the source is healthy.
     is_reconciling: bool,
     report: Report,
     trace: DefaultHasher,
@@ -122,7 +122,7 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
             return Err(format!("{} drills of {drills}", world.drills));
         }
         world.turn()?;
-        // Mostly where the source must not have gone on alone, or has.
+        // Usually while the source must not have continued alone, or has.
         let rare = if world.mirror.state() == MirrorState::InSync { 3000 } else { 500 };
         if world.ever_in_sync && world.random.below(rare) == 0 {
             world.drill()?;
@@ -142,7 +142,7 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     Ok(world.report)
 }
 
-/// The value that a block has; its operations write whole blocks.
+/// The value of a block; operations here write whole blocks.
 fn value_of(bytes: &[u8]) -> Result<u64, String> {
     let (words, _) = bytes.as_chunks::<8>();
     let value = words.first().map_or(0, |word| u64::from_le_bytes(*word));
@@ -152,7 +152,7 @@ fn value_of(bytes: &[u8]) -> Result<u64, String> {
     }
 }
 
-/// Compares the content of a disk with what it may have.
+/// Compares the content of a disk with its possible values.
 fn compare(id: DiskId, found: &Content, versions: &Versions) -> Check {
     let may = |block: u64, value: u64| match versions.get(&(id, block)) {
         Some(known) => known.iter().any(|version| version.values.contains(&value)),
@@ -184,7 +184,7 @@ impl World {
         };
         let on_loss = if pick(&[0, 1]) == 0 { OnLinkLoss::Continue } else { OnLinkLoss::Stop };
         let arbitration = Arbitration::of_seed(seed);
-        // With a witness a source does nothing alone that the witness has not consented to.
+        // With a witness, a source does nothing alone without its consent.
         let on_loss = if arbitration.is_some() { OnLinkLoss::Stop } else { on_loss };
         let most_under_way = pick(&[1, 3, 8]) as usize;
         Self {
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// Nothing fails any more.
+    /// Ends all faults.
     fn heal(&mut self) {
         self.healed = true;
         self.arbitration.iter_mut().for_each(Arbitration::heal);
@@ -262,7 +262,7 @@ impl World {
         Ok(())
     }
 
-    /// What follows when the source is up, before hosts do anything.
+    /// Prepares the source after its start, before hosts continue.
     fn start_source(&mut self) -> Check {
         let engine = self.source.engine.clone().ok_or("the source is up")?;
         let armed = is_armed(&engine, REPLICATION).map_err(|cause| cause.to_string())?;
@@ -295,7 +295,7 @@ impl World {
         self.time
     }
 
-    /// One thing that happens.
+    /// Performs one step.
     fn turn(&mut self) -> Check {
         if self.source.machine.must_crash() {
             self.crash_source()?;
@@ -334,8 +334,7 @@ impl World {
         Ok(())
     }
 
-    /// Notes when both arrays become the same, and when the source continues alone, before anything that was
-    /// acknowledged since is seen.
+    /// Notes transitions to in-sync and to continuing alone, before later acknowledgements are seen.
     fn look(&mut self) -> Check {
         let state = self.mirror.state();
         let in_sync = state == MirrorState::InSync;
@@ -349,7 +348,7 @@ impl World {
             self.go_alone();
         }
         self.seen = state;
-        // A promotion seals what the source does not know to be lost yet.
+        // A promotion seals a session that the source does not know to be lost yet.
         let is_granted = self.arbitration.is_some() && self.is_granted()?;
         if in_sync
             && !is_granted
@@ -402,7 +401,7 @@ impl World {
         Ok(())
     }
 
-    /// Points of sessions that were given up do not gather.
+    /// Checks that points of abandoned sessions do not accumulate.
     fn check_points(&self) -> Check {
         let Some(engine) = &self.source.engine else { return Ok(()) };
         let points = source_points(engine, REPLICATION).map_err(|cause| cause.to_string())?;
@@ -412,7 +411,7 @@ impl World {
         }
     }
 
-    /// A connection: for a first point, or for every change.
+    /// Opens a connection: for a first point, or for every change.
     fn begin_session(&mut self, sender: Arc<Source<SideEnv>>) -> Check {
         self.check_points()?;
         let receiver = self.receiver.clone().ok_or("the target is up")?;
@@ -466,7 +465,7 @@ impl World {
 
     fn crash_source(&mut self) -> Check {
         self.look()?;
-        // A source that may go on alone does so from here on, and so does one that was not in sync yet.
+        // A source that may continue alone does so from here on, as does one that was not in sync yet.
         if self.on_loss == OnLinkLoss::Continue || !self.mirror.is_armed() {
             self.go_alone();
         }
@@ -487,7 +486,7 @@ impl World {
         self.boot_target()
     }
 
-    /// The source is out of reach: what would a promotion give?
+    /// Drill: the source is unreachable, and the content of a promotion is checked.
     fn drill(&mut self) -> Check {
         self.drills += 1;
         self.apart = true;
@@ -533,7 +532,7 @@ impl World {
         }
     }
 
-    /// Does something on the source, again after each crash.
+    /// Runs an operation on the source, repeated after each crash.
     fn on_source<T: 'static, F>(&mut self, work: impl Fn(Arc<Engine>) -> F) -> Result<T, String>
     where
         F: Future<Output = T> + 'static,
@@ -547,7 +546,7 @@ impl World {
         }
     }
 
-    /// Nothing fails any more: both arrays become the same, also after they have been started again.
+    /// Ends all faults: both arrays become in sync, also after a restart.
     fn end(&mut self) -> Check {
         self.heal();
         self.is_reconciling = true;
@@ -572,7 +571,7 @@ impl World {
             }
             self.quiet = turn > 2000;
             let in_sync = self.mirror.state() == MirrorState::InSync;
-            // Operations that were refused are not under way, but what they changed may still be.
+            // Refused operations have ended, but their changes may still be outstanding.
             let is_settled = self.under_way.is_empty() && self.mirror.progress().waiting == 0;
             if self.quiet && in_sync && is_settled {
                 break;
@@ -610,7 +609,7 @@ impl World {
 }
 
 impl World {
-    /// The source takes the point that its target has made: both arrays were the same when they were separated.
+    /// The source takes the point that its target has made: both arrays were in sync when they were separated.
     fn demote(&mut self, sealed: &Point) -> Check {
         let (sender, group) = (self.sender.clone().ok_or("the source is up")?, self.group.clone());
         let session = sealed.number - 1;
@@ -624,7 +623,7 @@ impl World {
     }
 }
 
-/// Errors that faults of the world explain.
+/// Accepts errors that faults of the world explain.
 fn excuse(error: &Error, doing: &str) -> Check {
     match error {
         Error::NoPoint | Error::Unmirrored(_) | Error::Silent | Error::SlowJoin => Ok(()),

@@ -1,4 +1,4 @@
-//! What goes wrong: delays and failures of drives, and what is done to controllers.
+//! Faults: delays and failures of drives, and disturbances of controllers.
 
 use super::ports::{Failure, Sent};
 use super::{Action, MS, SECOND, TAKEOVER_NS, World};
@@ -8,27 +8,27 @@ use raid::shared::REPLY_TIMEOUT;
 use shelf::arbiter::MemberId;
 use std::collections::BTreeMap;
 
-/// Longest ordinary way of a request to a drive, or of its reply back.
+/// Maximum ordinary delay of a request to a drive, or of its reply.
 const MAX_WAY_NS: u64 = 4 * MS;
 
-/// A time before which something is the case.
+/// End time of a condition.
 type Until = u64;
 
-/// Faults that last.
+/// Faults with a duration.
 pub struct Faults {
     /// Drives whose requests wait, and drives that fail.
     stalled: Vec<Until>,
     dead: Vec<Until>,
-    /// Drives that do not reply: some take requests all the same.
+    /// Drives that do not reply; some perform requests nevertheless.
     silent: Vec<Until>,
     takes_requests: bool,
     /// Servers whose requests wait.
     cut: BTreeMap<u32, Until>,
-    /// Requests of 10,000 that are late, and changes of records of 1000 that take effect with an error.
+    /// Requests out of 10,000 that are late, and record changes out of 1000 that take effect with an error.
     late: u64,
     unanswered: u64,
     calm_until: Until,
-    /// When each controller was last disturbed.
+    /// Time of the last disturbance of each controller.
     disturbed: [u64; 2],
 }
 
@@ -49,14 +49,14 @@ impl Faults {
         }
     }
 
-    /// Nothing goes wrong any more. Requests that wait already are late still.
+    /// Ends all faults. Delayed requests stay late.
     pub fn heal(&mut self, now: u64) {
         let (drives, disturbed) = (self.stalled.len(), self.disturbed.map(|until| until.max(now)));
         *self = Self { late: 0, unanswered: 0, disturbed, ..Self::new(&mut Random::new(0), drives) };
         self.calm_until = u64::MAX;
     }
 
-    /// Since when nothing has disturbed a controller.
+    /// Time since which a controller is undisturbed.
     pub fn quiet_since(&self, at: usize) -> u64 {
         self.disturbed[at]
     }
@@ -65,7 +65,7 @@ impl Faults {
         self.disturbed = self.disturbed.map(|before| before.max(until));
     }
 
-    /// When a request takes effect.
+    /// Time at which a request takes effect.
     pub fn arrival(&mut self, random: &mut Random, now: u64, sent: &Sent) -> u64 {
         let mut time = now + random.below(MAX_WAY_NS);
         if now >= self.calm_until && random.below(10_000) < self.late {
@@ -89,12 +89,12 @@ impl Faults {
         unanswered.then_some(Failure::Unanswered)
     }
 
-    /// When a reply of a drive arrives.
+    /// Time at which a reply of a drive arrives.
     pub fn delivery(&mut self, random: &mut Random, now: u64, drive: usize) -> u64 {
         (now + random.below(MAX_WAY_NS)).max(self.silent[drive])
     }
 
-    /// A drive does not reply before a time.
+    /// Silences a drive until a time.
     pub fn silence(&mut self, drive: usize, until: Until) {
         self.silent[drive] = until;
         self.disturb(until);
@@ -102,7 +102,7 @@ impl Faults {
 }
 
 impl World {
-    /// One fault, and when the next one comes.
+    /// Injects one fault, and schedules the next.
     pub fn fault(&mut self) {
         let at = self.random.below(2) as usize;
         let drive = self.random.below(self.media.len() as u64) as usize;
@@ -136,7 +136,7 @@ impl World {
             5 => self.leave(at),
             6 => self.change(at),
             7 => {
-                // One at a time: two may be missing at an opening, and the home has lost one then.
+                // One at a time: two may be missing at an opening if the home has already lost one.
                 if self.faults.dead.iter().all(|until| *until <= now) {
                     self.faults.dead[drive] = until;
                     self.faults.disturb(until);
@@ -147,7 +147,7 @@ impl World {
                 self.faults.silence(drive, until + self.random.below(40 * SECOND));
             }
             _ => {
-                // Everything recovers first, and what was late is over.
+                // First all components recover, and late requests are over.
                 self.faults.calm_until = now + 48 * SECOND;
                 let quiet = now + 35 * SECOND;
                 self.at(quiet, Action::Measure);
@@ -165,7 +165,7 @@ impl World {
         self.at(until, Action::Wake);
     }
 
-    /// A controller is stopped in order.
+    /// Stops a controller in order.
     pub fn leave(&mut self, at: usize) {
         let now = self.now;
         if let Some(running) = self.controllers[at].running(now) {
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// An operator asks a controller for a change of another one, or of itself.
+    /// An operator requests a change of a controller.
     fn change(&mut self, at: usize) {
         let now = self.now;
         let of = MemberId(self.random.below(2) as u16 + 1);

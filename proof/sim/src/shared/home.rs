@@ -1,4 +1,4 @@
-//! The home, and its hosts: they write numbers, each once, and read the largest one.
+//! The home and its hosts: they write numbers, each once, and read the largest one.
 
 use super::{Action, Check, MS, SECOND, Slot, World, lock};
 use bytes::Bytes;
@@ -28,11 +28,11 @@ enum Store {
 pub struct Home {
     epoch: u64,
     store: Slot<Store>,
-    /// What was found when it was opened has been checked.
+    /// Whether the content found on opening was checked.
     is_checked: bool,
-    /// Outcomes of writes, in order.
+    /// Results of writes, in order.
     written: Slot<Vec<(u64, shelf::Result<JournalPos>)>>,
-    /// What is under way: a number, or a superblock.
+    /// The write in progress: a number, or a superblock.
     writing: Option<u64>,
     trimming: Slot<Option<shelf::Result>>,
     is_trimming: bool,
@@ -40,24 +40,24 @@ pub struct Home {
     at: JournalPos,
 }
 
-/// A read under way.
+/// A read in progress.
 #[derive(Clone, Copy)]
 pub struct Read {
     epoch: u64,
-    /// What was acknowledged before it began.
+    /// The largest number acknowledged before it began.
     acknowledged: u64,
     found: u64,
     begun: u64,
 }
 
-/// What hosts know.
+/// Knowledge of the hosts.
 #[derive(Default)]
 pub struct Hosts {
     next: u64,
     acknowledged: BTreeSet<u64>,
-    /// When a write was acknowledged last.
+    /// Time of the last acknowledged write.
     pub last_acknowledged: u64,
-    /// Which process was given an epoch.
+    /// The owner of each epoch.
     owners: BTreeMap<u64, u64>,
 }
 
@@ -124,7 +124,7 @@ impl World {
         Ok(())
     }
 
-    /// Follows what the home's store has done.
+    /// Processes events of the home's store.
     pub fn follow_home(&mut self, at: usize) -> Check {
         let now = self.now;
         let newest = self.hosts.owners.keys().next_back().copied().unwrap_or(0);
@@ -165,14 +165,14 @@ impl World {
             self.acknowledge(at, number);
         }
         if failed {
-            // A store that has stopped ends its process.
+            // A stopped store ends its process.
             self.trace(&[6, at as u64]);
             self.start_again(at);
         }
         Ok(())
     }
 
-    /// A host learns that its write is durable. This needs no lease: the drives have taken it.
+    /// A host is informed that its write is durable. This needs no lease, since the drives have the write.
     fn acknowledge(&mut self, at: usize, number: u64) {
         self.trace(&[7, at as u64, number]);
         self.report.operations += 1;
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Every controller that serves is asked to write a number and to read.
+    /// Every serving controller gets a write and a read.
     pub fn traffic(&mut self) {
         let next = self.now + 50 * MS + self.random.below(250 * MS);
         self.at(next, Action::Traffic);
@@ -222,7 +222,7 @@ impl World {
         self.at(turn, Action::AnswerRead(id, read));
     }
 
-    /// The turn of a connection after the command was executed: it is answered if the lease holds, and waits otherwise.
+    /// Turn of a connection after the execution of the command: it is answered if the lease holds, and waits otherwise.
     pub fn answer_read(&mut self, process: u64, read: Read) -> Check {
         let Some(at) = self.find(process) else { return Ok(()) };
         let now = self.now;
@@ -254,7 +254,7 @@ impl World {
     }
 }
 
-/// Writes a superblock with all numbers, so that the journal is trimmed.
+/// Writes a superblock with all numbers, so the journal is trimmed.
 fn trim(shelf: &DriveShelf, numbers: &BTreeSet<u64>, home: &Home) {
     let payload: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     let superblock = Superblock { journal_from: JournalPos(home.at.0 + 1), payload: payload.into() };

@@ -1,4 +1,4 @@
-//! Drives as the processes see them: requests are collected, and the world decides when they take effect.
+//! Drives from the view of processes: requests are collected, and the world decides when they take effect.
 
 use super::{Slot, lock};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use shelf::{Done, Drive, Error, ReservationStep};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A request on its way.
+/// A request in transit.
 pub struct Sent {
     pub process: u64,
     pub server: u32,
@@ -23,28 +23,28 @@ enum Work {
     Reserve(ReservationStep, Done<bool>),
 }
 
-/// How a request fails.
+/// Failure of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It has no effect.
+    /// The request has no effect.
     Refused,
-    /// It takes effect.
+    /// The request takes effect without a reply.
     Unanswered,
 }
 
-/// A process wants to be called back after a time.
+/// A timer of a process.
 pub struct Alarm {
     pub process: u64,
     pub after: Duration,
     pub call: Box<dyn FnOnce() + Send>,
 }
 
-/// What processes have sent since the world looked last, and the times that they wait for.
+/// Requests and timers of processes since the world's last look.
 #[derive(Default)]
 pub struct Net(Slot<Vec<Sent>>, Slot<Vec<Alarm>>);
 
 impl Net {
-    /// A drive as a process on a server sees it.
+    /// A drive from the view of a process on a server.
     pub fn port(
         &self,
         medium: &Arc<SharedMedium>,
@@ -109,7 +109,7 @@ impl Drive for Port {
     }
 }
 
-/// Completes with an outcome, later.
+/// Completes with a result, later.
 fn later<T: 'static>(done: Done<T>, outcome: shelf::Result<T>) -> Box<dyn FnOnce()> {
     Box::new(move || done(outcome))
 }
@@ -132,7 +132,7 @@ impl Sent {
         matches!(self.work, Work::Write(at, ..) if (3 * 4096..64 << 10).contains(&at))
     }
 
-    /// Lets it take effect; returns its reply.
+    /// Performs the request; returns its reply.
     pub fn perform(self, media: &[Arc<SharedMedium>], failure: Option<Failure>) -> Box<dyn FnOnce()> {
         let (medium, server) = (&media[self.drive], self.server);
         let port = medium.port(server);

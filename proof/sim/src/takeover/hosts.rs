@@ -8,12 +8,12 @@ use scsi::{Response, Status};
 pub const BLOCK: usize = 512;
 /// Blocks of the counters of single hosts.
 const COUNTERS: u64 = 16;
-/// Of a copy.
+/// Source of a copy.
 const SOURCE: u64 = 64;
 const TARGET: u64 = 128;
 const KEY: u64 = 77;
 
-/// LUNs: of the counters and copies, and of the reservation.
+/// LUN of the counters and copies, and of the reservation.
 const DATA: u8 = 0;
 const RESERVED: u8 = 1;
 
@@ -44,52 +44,53 @@ fn copy_list(blocks: u16) -> Vec<u8> {
     [&head[..], &disk, &segment, &SOURCE.to_be_bytes(), &TARGET.to_be_bytes()].concat()
 }
 
-/// What a host has under way.
+/// An outstanding command of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// It advances its counter, which is this.
+    /// Advances the host's counter from this value.
     Count(u64),
-    /// It looks at its counter.
+    /// Reads the host's counter.
     Look,
-    /// It writes the source of this copy.
+    /// Writes the source of this copy.
     Write(u64),
     Copy(u64),
-    /// It overwrites what this copy has written.
+    /// Overwrites the destination of this copy.
     Overwrite(u64),
-    /// It looks at the destination. When it began to, it was known whether the copy had taken effect, and was overwritten.
+    /// Reads the destination. At its start, it was known whether the copy had taken effect, and whether it was
+    /// overwritten.
     Check(bool, bool),
     Register,
     Keys,
     Reserve,
-    /// It writes to the disk that was reserved when it began to, or not.
+    /// Writes to the reserved disk; whether it was reserved at the start.
     Intrude(bool),
 }
 
-/// What a host knows of a number that it changes.
+/// Knowledge of a host about its counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Is(u64),
-    /// This, or one more.
+    /// This value, or one more.
     Open(u64),
 }
 
-/// How a command has ended.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Good,
-    /// It did not take effect.
+    /// The command did not take effect.
     Not,
-    /// It may have taken effect, and does not later.
+    /// The command may have taken effect, but will not later.
     Open,
     Miscompare,
     Conflict,
 }
 
-/// What hosts do.
+/// Commands of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     All,
-    /// Only copies, and what overwrites them.
+    /// Only copies and overwrites.
     Copies,
 }
 
@@ -98,23 +99,23 @@ pub struct Host {
     nexus: u32,
     open: Option<(u64, What)>,
     counter: Known,
-    /// By LUN: it has had the unit attention of a new nexus.
+    /// Whether the host has received the unit attention of a new nexus, by LUN.
     greeted: [bool; 2],
 }
 
-/// The copy that two hosts work at: the first one copies, the second one overwrites.
+/// The copy of two hosts: the first one copies, the second one overwrites.
 #[derive(Default)]
 struct Copy {
-    /// Its number. Its source has twice that.
+    /// Number of the copy. Its source has twice that value.
     number: u64,
     is_written: bool,
-    /// The copying host knows that it has taken effect.
+    /// Whether the copying host knows that the copy has taken effect.
     is_copied: bool,
-    /// The other one has overwritten the destination.
+    /// Whether the other host has overwritten the destination.
     is_overwritten: bool,
-    /// An attempt of that had an open end.
+    /// Whether an overwrite had an open end.
     may_be_overwritten: bool,
-    /// What the last attempt did is not known.
+    /// Whether the effect of the last attempt is unknown.
     is_open: bool,
 }
 
@@ -129,7 +130,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Logs the hosts in, by their front ends in turn.
+    /// Logs the hosts in, alternating between their front ends.
     pub fn new(names: &[&str], sides: &mut [Side], (random, work): (&mut Random, Work)) -> Self {
         let count = sides.len();
         let log_in = |(at, name): (usize, &&str)| {
@@ -139,7 +140,7 @@ impl Hosts {
         Self {
             hosts: names.iter().enumerate().map(log_in).collect(),
             copy: Copy { number: 1, ..Copy::default() },
-            // Shared by the map, or copied by its bytes.
+            // Shared in the map, or copied byte by byte.
             blocks: if random.chance(50) { 8 } else { 3 },
             is_registered: false,
             is_reserved: false,
@@ -152,7 +153,7 @@ impl Hosts {
         self.hosts.iter().all(|host| host.open.is_none())
     }
 
-    /// A host begins something, if it has nothing under way.
+    /// Begins a command of a host, unless one is outstanding.
     pub fn begin(&mut self, sides: &mut [Side], random: &mut Random, now: u64) {
         let at = random.below(self.hosts.len() as u64) as usize;
         if self.hosts[at].open.is_some() {
@@ -229,7 +230,7 @@ impl Hosts {
         host.open = Some((number, what));
     }
 
-    /// Takes the answers that have come.
+    /// Takes the answers.
     pub fn take(&mut self, sides: &mut [Side]) -> Result<bool, String> {
         let mut took = false;
         for at in 0..self.hosts.len() {
@@ -287,7 +288,7 @@ impl Hosts {
             (What::Copy(_), End::Open) => self.copy.is_open = true,
             (What::Overwrite(_), End::Good) => self.copy.is_overwritten = true,
             (What::Overwrite(_), End::Open) => self.copy.may_be_overwritten = true,
-            // One whose end was open may have taken effect.
+            // A command with an open end may have taken effect.
             (What::Overwrite(_), End::Miscompare) => self.copy.is_open |= self.copy.may_be_overwritten,
             (What::Check(copied, overwritten), End::Good) => {
                 let found = first().ok_or("a read without data")?;
@@ -312,7 +313,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// A host has read the destination of the copy.
+    /// Checks the destination of the copy as read by a host.
     fn check(
         &mut self,
         at: usize,
@@ -338,14 +339,14 @@ impl Hosts {
             (self.copy.is_open, self.copy.is_copied) = (false, copied || overwritten);
             self.copy.is_overwritten |= overwritten;
         }
-        // The next one begins when no task works at this one any more.
+        // The next copy begins when no task uses this one any more.
         if self.copy.is_copied && self.copy.is_overwritten && self.hosts[1].open.is_none() {
             self.copy = Copy { number: number + 1, ..Copy::default() };
         }
         Ok(())
     }
 
-    /// All that hosts know is so, when nothing is under way.
+    /// Checks all knowledge of hosts, when nothing is outstanding.
     pub fn last_checks(&mut self, turn: usize, sides: &mut [Side], now: u64) {
         let at = turn % self.hosts.len();
         let what = if (turn / self.hosts.len()).is_multiple_of(2) { What::Look } else { self.check_now() };
@@ -353,5 +354,5 @@ impl Hosts {
     }
 }
 
-/// The longest time that passes in a step while there is a home.
+/// Maximum time step while there is a home.
 pub const STEP_NS: u64 = 20 * MS;

@@ -1,4 +1,4 @@
-//! A front end, which does not crash, its service at the home, which does, and the link between them.
+//! A front end, which survives, its service at the home, which does not, and the link between them.
 
 use super::{ARRAY, MS};
 use block::workload::Random;
@@ -8,18 +8,18 @@ use scsi::{Command, Data, Direction, Lun, Response, TaskAttribute};
 use std::collections::BTreeMap;
 use std::task::{Context, Waker};
 
-/// The time after which a link that broke is made again. Nexuses outlive that at the home.
+/// Time after which a broken link is reconnected. Nexuses at the home outlive that.
 const MAX_BROKEN_NS: u64 = 1000 * MS;
 
 pub struct Side {
     pub front: Front,
     instance: u64,
     service: Option<Service>,
-    /// Since when there is no link.
+    /// Time since which there is no link.
     broken: Option<u64>,
     to_home: Vec<u8>,
     to_front: Vec<u8>,
-    /// Answers are on their way for long.
+    /// Whether answers are in transit for a long time.
     pub is_slow: bool,
     pub ended: BTreeMap<u64, Option<Response>>,
     tag: u64,
@@ -51,12 +51,12 @@ impl Side {
         self.instance
     }
 
-    /// There is a home.
+    /// Connects a new home.
     pub fn serve(&mut self, service: Service) {
         self.service = Some(service);
     }
 
-    /// There is none any more. Of its answers some may come.
+    /// Loses the home. Some of its answers may still arrive.
     pub fn lose_home(&mut self, random: &mut Random, now: u64) -> Result<(), String> {
         if random.chance(50) {
             self.bring_to_front(random.below(self.to_front.len() as u64 + 1) as usize, now)?;
@@ -66,7 +66,7 @@ impl Side {
         self.take_ended()
     }
 
-    /// The connection breaks: what is on its way is lost.
+    /// Cuts the connection: bytes in transit are lost.
     pub fn cut(&mut self, now: u64) {
         self.front.disconnect(now);
         self.service.iter_mut().for_each(|service| service.disconnect(now));
@@ -88,12 +88,12 @@ impl Side {
         Ok(())
     }
 
-    /// True if the link is made and nothing is on it.
+    /// True if the link is up and idle.
     pub fn is_quiet(&self) -> bool {
         self.broken.is_none() && self.to_home.is_empty() && self.to_front.is_empty()
     }
 
-    /// Lets the time pass and some bytes move. `home` is the process of the home.
+    /// Advances the time and moves some bytes. `home` is the process of the home.
     pub fn go_on(&mut self, random: &mut Random, home: u64, now: u64) -> Result<(), String> {
         let is_silent = self.front.tick(now).is_err()
             | self.service.as_mut().is_some_and(|service| service.tick(now).is_err());
@@ -118,7 +118,7 @@ impl Side {
         self.take_ended()
     }
 
-    /// Lets tasks go on, and puts output on its way.
+    /// Runs tasks, and moves output into transit.
     fn write(&mut self) {
         if self.broken.is_some() {
             return;

@@ -1,13 +1,14 @@
-//! The witness of some seeds of the world `synchronous`: either array continues alone with its consent, and without an operator.
+//! Witness of some seeds of the world `synchronous`: either array continues alone with its consent, without an
+//! operator.
 //!
-//! Its decisions are those of [`::replication::witness`]; its memory is durable, and is lost in some seeds. Requests
-//! and answers are held up for any time, also by a network that is cut between the witness and either array, and are
-//! lost when the witness crashes. Both arrays ask at any moment at which they may, whatever the time is by their
-//! clocks: no promise rests on these.
+//! Its decisions are those of [`::replication::witness`]; its memory is durable, and lost in some seeds. Requests and
+//! answers are delayed for any time, also by a partition between the witness and either array, and are lost when the
+//! witness crashes. Both arrays ask at any moment at which they may, regardless of their clocks, which no promise
+//! depends on.
 //!
-//! Checked: what a granted target promotes has everything that was acknowledged, nothing else is acknowledged by the
-//! source afterwards, and with any two of the three hosts are served again, unless the witness has lost its memory of
-//! a grant of which only the source knows.
+//! Checked: a granted target promotes every acknowledged write; the source acknowledges nothing afterwards; and with
+//! any two of the three, hosts are served again, unless the witness has lost its memory of a grant that only the source
+//! knows.
 
 use super::{Check, Content, MAX_HEALED_TURNS, World, compare};
 use crate::replication::REPLICATION;
@@ -18,46 +19,47 @@ use block::DiskId;
 use block::workload::Random;
 use bytes::Bytes;
 
-/// Record of the target: it was granted the group, and takes no session until an operator demotes it.
+/// Record of the target: the group was granted to it, and it takes no session until an operator demotes it.
 const GRANTED: &str = "world/granted";
 
-/// Turns after a promotion in which the source would acknowledge something if it could.
+/// Turns after a promotion in which the source tries to acknowledge writes.
 const TURNS_AFTER_PROMOTION: u64 = 20_000;
 
-/// What an array waits for.
+/// An outstanding request of an array.
 struct Asked {
     number: u64,
     request: Request,
 }
 
-/// The witness, and what both arrays know of it.
+/// The witness, and the knowledge of both arrays about it.
 pub(super) struct Arbitration {
     random: Random,
     /// Durable, unless its memory is lost.
     ruling: Option<Ruling>,
     is_up: bool,
-    /// The network between it and the source, and the target.
+    /// Whether the source and the target reach the witness.
     reaches: [bool; 2],
     requests: Vec<(u64, Request)>,
     answers: Vec<(u64, usize, Answer)>,
-    /// What the source waits for, and the target.
+    /// Outstanding requests of the source and the target.
     asked: [Option<Asked>; 2],
     asks: u64,
-    /// Turns between two attempts of the target, about: its patience.
+    /// Approximate number of turns between two attempts of the target.
     patience: u64,
-    /// The source knows that the witness knows the replication.
+    /// Whether the source knows that it is enrolled.
     enrolled: bool,
-    /// The session of which it knows that.
+    /// The session that the source knows to be joined.
     joined: Option<u64>,
-    /// It has lost its memory since it granted the group to the target, if ever: the source does not hear of the promotion.
+    /// Whether the witness has lost its memory after granting the group to the target: the source is not informed of
+    /// the promotion.
     forgot_grant: bool,
-    /// The source knows that the target continues alone.
+    /// Whether the source knows that the target continues alone.
     fenced: bool,
-    /// What the target was promoted with.
+    /// Content of the promotion.
     promoted: Option<Vec<(DiskId, Content)>>,
 }
 
-/// Which end sends a request.
+/// The end that sends a request.
 fn side(request: Request) -> usize {
     match request {
         Request::Enroll { .. } | Request::Join { .. } => 0,
@@ -66,9 +68,9 @@ fn side(request: Request) -> usize {
 }
 
 impl Arbitration {
-    /// The witness of a seed that has one.
+    /// The witness of a seed, if it has one.
     pub fn of_seed(seed: u64) -> Option<Self> {
-        // Drawn apart: what seeds without a witness do stays as it was.
+        // Drawn separately: seeds without a witness are unchanged.
         let mut random = Random::new(seed ^ 0x7769_746e);
         if random.chance(50) {
             return None;
@@ -92,7 +94,7 @@ impl Arbitration {
         })
     }
 
-    /// Whether a session may begin, as far as the witness matters.
+    /// Whether the witness allows a session to begin.
     pub fn lets_begin(&self) -> bool {
         let waits = |asked: &Option<Asked>| {
             asked.as_ref().is_some_and(|asked| matches!(asked.request, Request::Alone { .. }))
@@ -100,7 +102,7 @@ impl Arbitration {
         !self.fenced && !self.asked.iter().any(waits)
     }
 
-    /// The source is in no session any more.
+    /// Notes that the source is in no session any more.
     pub fn note_apart(&mut self) {
         self.joined = None;
         self.asked[0].take_if(|asked| matches!(asked.request, Request::Join { .. }));
@@ -111,7 +113,7 @@ impl Arbitration {
         self.random.chance(70)
     }
 
-    /// An array has crashed: it knows of no request any more. What it has sent is still under way.
+    /// Notes the crash of an array, which forgets its requests. Sent messages remain in transit.
     pub fn forget(&mut self, end: End) {
         self.asked[usize::from(end == End::Target)] = None;
         if end == End::Source {
@@ -119,7 +121,7 @@ impl Arbitration {
         }
     }
 
-    /// The witness is up, and both arrays reach it.
+    /// Starts the witness, and connects both arrays to it.
     pub fn heal(&mut self) {
         (self.is_up, self.reaches) = (true, [true; 2]);
     }
@@ -133,7 +135,7 @@ impl Arbitration {
         }
     }
 
-    /// What goes wrong.
+    /// Injects a fault.
     fn fail(&mut self) {
         for reaches in &mut self.reaches {
             let rare = if *reaches { 3000 } else { 600 };
@@ -148,14 +150,14 @@ impl Arbitration {
         self.is_up |= self.random.below(500) == 0;
     }
 
-    /// Arrays give up what they wait for, and ask again.
+    /// Makes arrays give up outstanding requests, and repeat them.
     fn give_up(&mut self) {
         for asked in &mut self.asked {
             asked.take_if(|_| self.random.below(300) == 0);
         }
     }
 
-    /// Its connections end, with what is under way.
+    /// Ends its connections; messages in transit are lost.
     fn crash(&mut self) {
         self.is_up = false;
         self.requests.clear();
@@ -163,7 +165,7 @@ impl Arbitration {
         self.asked = [None, None];
     }
 
-    /// Lets a request or an answer arrive; an answer that an array still waits for is returned.
+    /// Delivers a request or an answer; returns an answer that an array still waits for.
     fn deliver(&mut self, healed: bool) -> Option<(Request, Answer)> {
         if !self.is_up || self.random.below(20) != 0 {
             return None;
@@ -198,7 +200,7 @@ impl Arbitration {
 }
 
 impl World {
-    /// What the witness, and both arrays in view of it, do in a turn.
+    /// One turn of the witness and of both arrays' requests.
     pub(super) fn arbitrate(&mut self) -> Check {
         let Some(mut it) = self.arbitration.take() else { return Ok(()) };
         if !self.healed {
@@ -213,7 +215,7 @@ impl World {
             Some((Request::Enroll { .. }, Answer::Granted)) => self.witness()?.enrolled = true,
             Some((Request::Join { session }, Answer::Granted)) => self.witness()?.joined = Some(session),
             Some((Request::Join { .. }, Answer::Unknown)) => {
-                // Another session, with a witness that knows of it.
+                // A further session, known to the witness.
                 self.witness()?.enrolled = false;
                 self.link.iter().for_each(Link::cut);
             }
@@ -246,7 +248,7 @@ impl World {
                 let session = session.filter(|_| self.mirror.state() == MirrorState::InSync);
                 session.map(|session| Request::Join { session })
             }
-            // While a session begins, too.
+            // Also while a session begins.
             _ if !self.witness()?.enrolled => {
                 let sender = self.sender.clone().ok_or("the source is up")?;
                 let points = sender.points(REPLICATION).map_err(|cause| cause.to_string())?;
@@ -265,7 +267,7 @@ impl World {
         Ok(())
     }
 
-    /// The witness knows a newer session than this one, and would not decide about it.
+    /// Checks that the witness has no newer session, for which it would refuse this one.
     fn check_session(&mut self, session: u64) -> Check {
         let is_lasting =
             self.claim_of_source()? == Some(session) && self.mirror.state() == MirrorState::InSync;
@@ -280,7 +282,7 @@ impl World {
         found.map_err(|cause| format!("reading the session: {cause}"))
     }
 
-    /// The witness has answered that the source continues alone, or not.
+    /// Handles the witness's answer to the source.
     fn hear_source(&mut self, answer: Answer) -> Check {
         match answer {
             Answer::Granted => {
@@ -293,7 +295,7 @@ impl World {
                 self.report.consents += 1;
                 Ok(())
             }
-            // The target may not have heard of it yet: it asks again.
+            // The target may not be informed yet: it asks again.
             Answer::Other => {
                 self.mirror.refuse();
                 self.witness()?.fenced = true;
@@ -309,7 +311,7 @@ impl World {
 
     fn ask_as_target(&mut self) -> Check {
         let patience = self.witness()?.patience;
-        // A source that has heard of it takes no writes any more.
+        // A source with this answer takes no writes any more.
         let is_patient = self.is_reconciling && !self.witness()?.fenced;
         let may = self.lost != Some(End::Target) && !is_patient && self.serving.is_empty();
         if !may || !self.is_due(patience) || self.is_granted()? {
@@ -338,13 +340,13 @@ impl World {
         }
     }
 
-    /// Whether the target was granted the group.
+    /// Whether the group was granted to the target.
     pub(super) fn is_granted(&self) -> Result<bool, String> {
         let engine = self.target.engine.as_ref().ok_or("the target is up")?;
         Ok(!engine.records(GRANTED).is_empty())
     }
 
-    /// Makes a point of what the target has.
+    /// Makes a point of the target's data.
     pub(super) fn seal_target(&mut self) -> Check {
         loop {
             let target = self.receiver.clone().ok_or("the target is up")?;
@@ -368,7 +370,7 @@ impl World {
         Ok(found)
     }
 
-    /// The target continues alone: what it has becomes volumes that hosts write to.
+    /// The target continues alone: its data become volumes that hosts write to.
     fn promote(&mut self) -> Check {
         loop {
             let engine = self.target.engine.clone().ok_or("the target is up")?;
@@ -391,14 +393,14 @@ impl World {
         self.check_promoted().map_err(|what| format!("the promoted target lacks a write: {what}"))
     }
 
-    /// Compares what was promoted with what is acknowledged now: nothing may be acknowledged that it does not have.
+    /// Compares the promoted content with the acknowledged writes: it must have all of them.
     pub(super) fn check_promoted(&self) -> Check {
         let promoted = self.arbitration.as_ref().and_then(|it| it.promoted.as_ref());
         let mut volumes = promoted.into_iter().flatten();
         volumes.try_for_each(|(id, found)| compare(*id, found, &self.versions))
     }
 
-    /// After a promotion: the source acknowledges nothing more, and learns what has happened from a witness that remembers it.
+    /// After a promotion: the source acknowledges nothing more, and is informed by a witness that has its memory.
     pub(super) fn end_promoted(&mut self) -> Check {
         for _ in 0..TURNS_AFTER_PROMOTION {
             self.turn()?;
@@ -418,7 +420,7 @@ impl World {
         Ok(())
     }
 
-    /// One of the three is lost for good while the other two are well, after everything was well: hosts are served again.
+    /// Loses one of three healthy parties permanently: hosts are served again.
     pub(super) fn lose_one(&mut self) -> Check {
         let lost = match self.witness()?.random.below(3) {
             0 => Some(End::Source),
@@ -427,7 +429,7 @@ impl World {
         };
         self.heal();
         let mut turns = 0;
-        // Until the witness knows of the session that continues.
+        // Until the witness knows the current session.
         while !self.is_known_in_sync()? && !self.is_promoted() {
             if self.needs_operator() {
                 return Ok(());
@@ -450,7 +452,7 @@ impl World {
             None => {
                 it.crash();
                 it.reaches = [false; 2];
-                // Before it is patient enough the session continues.
+                // Until its patience ends, the session continues.
                 self.is_reconciling = true;
             }
         }
@@ -475,13 +477,14 @@ impl World {
         let joined = self.witness()?.joined;
         let known = self.arbitration.as_ref().and_then(|it| it.ruling);
         let is_known = joined.is_some_and(|session| known == Some(Ruling { session, alone: None }));
-        // Nor has the target asked before the source knows that the session is lost.
+        // Also, the target has not asked before the source knows that the session is lost.
         let is_asked = self.arbitration.as_ref().is_some_and(|it| !it.requests.is_empty());
         let is_known = is_known && !is_asked && !self.serving.is_empty();
         Ok(is_known && self.claim_of_source()? == joined && self.mirror.state() == MirrorState::InSync)
     }
 
-    /// Whether an array acknowledges writes again after the loss. `before`: operations until the session had ended.
+    /// Whether an array acknowledges writes again after the loss. `before`: number of operations until the session had
+    /// ended.
     fn is_served(&self, before: Option<u64>) -> bool {
         match self.lost {
             Some(End::Source) => self.is_promoted(),
@@ -489,13 +492,13 @@ impl World {
         }
     }
 
-    /// The source has heard that the target continues alone, but the target has not, and the witness has lost its memory of it.
+    /// Whether only the source knows that the target continues alone, and the witness has lost its memory of it.
     pub(super) fn needs_operator(&self) -> bool {
         let source_alone_knows = |it: &Arbitration| it.fenced && it.forgot_grant && it.promoted.is_none();
         self.arbitration.as_ref().is_some_and(source_alone_knows)
     }
 
-    /// The target was promoted.
+    /// Whether the target was promoted.
     pub(super) fn is_promoted(&self) -> bool {
         self.arbitration.as_ref().is_some_and(|it| it.promoted.is_some())
     }

@@ -1,4 +1,4 @@
-//! What hosts do, and what their operations may leave.
+//! Host operations of the world `synchronous`, and their possible results.
 
 use super::{BLOCK_BYTES, SIZE, Version, World};
 use crate::machine::Outcome;
@@ -9,9 +9,11 @@ use engine::Engine;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a block may have while writes are refused: a host that was refused so often waits until it is served again.
+/// Maximum number of possible values of a block while writes are refused: a host refused that often waits until it is
+/// served again.
 ///
-/// None of these values is forgotten until a write of the block is acknowledged, and a copy has all that its source may have.
+/// All values remain possible until a write of the block is acknowledged, and a copy has all possible values of its
+/// source.
 const MAX_REFUSED_VALUES: usize = 64;
 
 /// An operation of a host.
@@ -19,19 +21,19 @@ pub(super) struct HostOp {
     pub(super) number: u64,
     pub(super) begun: u64,
     pub(super) writes: Vec<(DiskId, u64)>,
-    /// No other one is under way.
+    /// Whether no other operation may be outstanding.
     pub(super) alone: bool,
     pub(super) outcome: Outcome<Result<(), block::Error>>,
 }
 
-/// What a host does.
+/// An action of a host.
 #[derive(Clone, Debug)]
 enum Action {
     Op(DiskId, Op),
     Resize(DiskId, u64),
 }
 
-/// What an action leaves in blocks, and in [`SIZE`].
+/// Values that an action leaves in blocks, and in [`SIZE`].
 type Effect = Vec<(DiskId, u64, Vec<u64>)>;
 
 /// The bytes of a block with this value.
@@ -39,7 +41,7 @@ fn block_of(value: u64, len: u64) -> Bytes {
     value.to_le_bytes().repeat(len as usize / 8).into()
 }
 
-/// The logical blocks of blocks of a volume.
+/// The logical blocks of a run of blocks.
 fn extent(geometry: Geometry, first: u64, count: u64) -> Extent {
     let per = BLOCK_BYTES / u64::from(geometry.block_bytes);
     let end = ((first + count) * per).min(geometry.blocks);
@@ -83,7 +85,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a block of an operation may have so much that the host gives up for now.
+    /// Whether a block of an operation has too many possible values, so the host gives up for now.
     fn was_refused_often(&self, effect: &Effect) -> bool {
         effect.iter().any(|(id, block, values)| {
             let known = self.versions.get(&(*id, *block)).into_iter().flatten();
@@ -91,7 +93,7 @@ impl World {
         })
     }
 
-    /// What a host does next, what it leaves, and whether it must be alone.
+    /// Draws the next action of a host, its effect, and whether it must be alone.
     fn draw(&mut self) -> (Action, Effect, bool) {
         let volumes: Vec<DiskId> = self.sizes.keys().copied().collect();
         let id = volumes[self.random.below(volumes.len() as u64) as usize];
@@ -139,13 +141,13 @@ impl World {
             .collect();
         let source = alike[self.random.below(alike.len() as u64) as usize];
         let per = BLOCK_BYTES / u64::from(geometry.block_bytes);
-        // Whole blocks of both: what a block has is one value.
+        // Whole blocks of both volumes: a block has one value.
         let most = (geometry.blocks / per).saturating_sub(first).min(self.sizes[&source].blocks / per);
         let count = count.min(most);
         let from = self.random.below(self.sizes[&source].blocks / per - count + 1);
         let effect = (0..count).map(|at| {
             let known = self.versions.get(&(source, from + at));
-            // Each once: while writes are refused none is forgotten, and copies of copies would double them.
+            // Without duplicates: while writes are refused no value is dropped, and copies of copies would double them.
             let values: BTreeSet<u64> = match known {
                 Some(all) => all.iter().flat_map(|it| it.values.iter().copied()).collect(),
                 None => BTreeSet::from([0]),
@@ -164,7 +166,7 @@ impl World {
 
     fn draw_resize(&mut self, id: DiskId, geometry: Geometry) -> (Action, Effect, bool) {
         let per = BLOCK_BYTES / u64::from(geometry.block_bytes);
-        // At the border of a block: a part of one would have zeros, and an odd end that grows as well.
+        // At a block boundary: a partial block would have zeros, and so would an odd end that grows.
         let new = Geometry { blocks: (8 + self.random.below(blocks(geometry) + 20)) * per, ..geometry };
         if !geometry.blocks.is_multiple_of(per) && new.blocks > geometry.blocks {
             return self.draw();
@@ -175,7 +177,7 @@ impl World {
         (Action::Resize(id, new.blocks), effect, true)
     }
 
-    /// An operation has ended; `None` if a crash has ended it.
+    /// Handles the end of an operation; `None` if a crash ended it.
     pub(super) fn end_host_op(&mut self, op: &HostOp, result: Option<Result<(), block::Error>>) -> Check {
         let now = self.now();
         let is_done = match result {
