@@ -1,4 +1,4 @@
-//! The array as a process: `ashlard` started, killed and restarted, and configured by `ashlar`.
+//! The array as a process: starts, kills and restarts `ashlard`, and configures it with `ashlar`.
 
 use crate::scratch::free_addresses;
 use crate::target::{Login, Process, Shape, Target, pinned};
@@ -20,12 +20,12 @@ pub struct Programs {
     pub ashlar: PathBuf,
 }
 
-/// What the array is made of.
+/// Drives of an array.
 #[derive(Clone, Debug)]
 pub struct Drives {
-    /// How many file-backed drives.
+    /// Number of file-backed drives.
     pub count: u32,
-    /// Bytes of each; the files are sparse.
+    /// Size of each drive in bytes; the files are sparse.
     pub bytes: u64,
 }
 
@@ -35,10 +35,10 @@ impl Drives {
         ["--drives".into(), self.count.to_string(), "--drive-size".into(), self.bytes.to_string()].into()
     }
 
-    /// Makes the files in an array's folder before it starts, with every block written.
+    /// Creates the drive files in an array's folder before its start, with every block written.
     ///
     /// # Errors
-    /// When `dd` can't: a full disk above all.
+    /// If `dd` fails, usually because of a full disk.
     pub fn write_over(&self, folder: &Path) -> Result<()> {
         let folder = folder.join("drives");
         std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
@@ -59,21 +59,21 @@ impl Drives {
 pub struct Array {
     programs: Programs,
     folder: PathBuf,
-    /// Arguments that say what it is stored on.
+    /// Store options of `ashlard`.
     store: Vec<String>,
     portals: [SocketAddr; 2],
-    /// Where it listens for NVMe/TCP, if it does.
+    /// NVMe/TCP portals, if any.
     nvme: Option<[SocketAddr; 2]>,
     api: SocketAddr,
     core: Option<usize>,
     iqn: String,
     login: Option<Login>,
     process: Option<Process>,
-    /// How often it was started.
+    /// Number of starts.
     starts: AtomicUsize,
 }
 
-/// A client of the array's HTTP interface that keeps its connection.
+/// A client of the array's HTTP interface with a persistent connection.
 pub struct Api {
     agent: ureq::Agent,
     url: String,
@@ -81,10 +81,10 @@ pub struct Api {
 }
 
 impl Api {
-    /// Asks for a path, such as `/metrics`, with a body in JSON; the answer is the text.
+    /// Requests a path, such as `/metrics`, with a JSON body; returns the response as text.
     ///
     /// # Errors
-    /// When there is no answer, or another one than 2xx.
+    /// If there is no response, or its status is not 2xx.
     pub fn text(&self, method: &str, path: &str, body: &str) -> Result<String> {
         let request = ureq::http::Request::builder()
             .method(method)
@@ -100,7 +100,7 @@ impl Api {
         Ok(text)
     }
 
-    /// Sends a request for a path below `/api/v1/`; the response is JSON.
+    /// Requests a path below `/api/v1/`; returns the response as JSON.
     ///
     /// # Errors
     /// As [`Api::text`].
@@ -109,10 +109,10 @@ impl Api {
     }
 }
 
-/// The address of the API of an array in a folder, and the token of its administrator.
+/// The API address of an array in a folder, and the token of its administrator.
 ///
 /// # Errors
-/// When the array has never run there.
+/// If the array has never run there.
 pub fn access(folder: &Path) -> Result<(String, String)> {
     let path = folder.join("api.json");
     let text = std::fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
@@ -123,24 +123,23 @@ pub fn access(folder: &Path) -> Result<(String, String)> {
     Ok((field("url")?, field("token")?))
 }
 
-/// Of an answer.
+/// Maximum length of a response.
 const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
-/// Recovery of a small array takes far less; a loaded test machine gets its time.
+/// Time limit of a start. A small array needs far less; a loaded test machine needs more.
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 impl Array {
-    /// An array with two portals whose drives are files in `folder`, started, pinned to a processor when `core`
-    /// says so.
+    /// Starts an array with two portals and file-backed drives in `folder`, pinned to processor `core` if given.
     pub fn start(programs: &Programs, folder: &Path, drives: Drives, core: Option<usize>) -> Result<Self> {
         Self::start_on(programs, folder, drives.arguments(), core)
     }
 
-    /// The same, stored on what these arguments of `ashlard` say.
+    /// Starts an array with these store options of `ashlard`.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub fn start_on(
         programs: &Programs,
         folder: &Path,
@@ -155,10 +154,10 @@ impl Array {
         Ok(array)
     }
 
-    /// An array that is not started: a further controller of one that is there, with the name of its target.
+    /// Prepares an array without starting it: a further controller of an existing one, with its target name.
     ///
     /// # Errors
-    /// When there are no free ports.
+    /// If there are no free ports.
     pub fn prepare(programs: &Programs, folder: &Path, store: Vec<String>, iqn: &str) -> Result<Self> {
         let [a, b, api] = free_addresses()?;
         Ok(Self {
@@ -176,36 +175,36 @@ impl Array {
         })
     }
 
-    /// Serves NVMe/TCP on two more portals from the next start on; returns them.
+    /// Adds two NVMe/TCP portals from the next start on; returns them.
     pub fn serve_nvme(&mut self) -> Result<[SocketAddr; 2]> {
         let [a, b, _] = free_addresses()?;
         self.nvme = Some([a, b]);
         Ok([a, b])
     }
 
-    /// Which processor the daemon is pinned to; none means that it may use all.
+    /// The processor that the daemon is pinned to; `None` if it may use all.
     pub fn core(&self) -> Option<usize> {
         self.core
     }
 
-    /// Pins the daemon to a processor, or lets it use all, from the next start on.
+    /// Sets the processor of the daemon from the next start on; `None` allows all.
     pub fn set_core(&mut self, core: Option<usize>) {
         self.core = core;
     }
 
-    /// Starts the daemon again on the same folder and ports, and waits until it serves.
+    /// Restarts the daemon on the same folder and ports, and waits until it serves.
     pub fn restart(&mut self) -> Result<()> {
         self.process = Some(self.launch()?);
         self.wait_ready()
     }
 
-    /// Starts the daemon without waiting for anything.
+    /// Starts the daemon without waiting.
     pub fn restart_unattended(&mut self) -> Result<()> {
         self.process = Some(self.launch()?);
         Ok(())
     }
 
-    /// Waits until the API answers and every portal listens.
+    /// Waits until the API responds and every portal listens.
     pub fn wait_ready(&mut self) -> Result<()> {
         let mut process = self.process.take().context("ashlard is not running")?;
         process.wait_until(START_LIMIT, || {
@@ -230,64 +229,64 @@ impl Array {
         Process::start(command.stdout(log.try_clone()?).stderr(log))
     }
 
-    /// How often it was started.
+    /// Number of starts.
     pub fn starts(&self) -> usize {
         self.starts.load(Ordering::Relaxed)
     }
 
-    /// How often it has joined its cluster, by its log.
+    /// Number of times that it joined its cluster, according to its log.
     ///
     /// # Errors
-    /// When there is no log.
+    /// If there is no log.
     pub fn joins(&self) -> Result<usize> {
         self.times_logged("this controller takes part")
     }
 
-    /// How often its log says something.
+    /// Number of lines in its log that contain a text.
     ///
     /// # Errors
-    /// When there is no log.
+    /// If there is no log.
     pub fn times_logged(&self, text: &str) -> Result<usize> {
         let log = std::fs::read(self.folder.join("ashlard.log")).context("no log")?;
         Ok(String::from_utf8_lossy(&log).matches(text).count())
     }
 
-    /// How many lines its log has.
+    /// Number of lines in its log.
     ///
     /// # Errors
-    /// When there is no log.
+    /// If there is no log.
     pub fn lines_logged(&self) -> Result<usize> {
         let log = std::fs::read(self.folder.join("ashlard.log")).context("no log")?;
         Ok(log.iter().filter(|byte| **byte == b'\n').count())
     }
 
-    /// Where its API listens.
+    /// Address of its API.
     pub fn api_address(&self) -> SocketAddr {
         self.api
     }
 
-    /// Runs other programs from the next start on.
+    /// Sets the programs from the next start on.
     pub fn set_programs(&mut self, programs: &Programs) {
         self.programs = programs.clone();
     }
 
-    /// Stops the daemon where it is (SIGSTOP), or lets it go on.
+    /// Suspends the daemon (SIGSTOP), or resumes it.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn pause(&self, pause: bool) -> Result<()> {
         self.process.as_ref().context("ashlard is not running")?.pause(pause)
     }
 
-    /// Waits until the daemon has ended by itself, in whatever way.
+    /// Waits until the daemon has ended by itself, with any status.
     ///
     /// # Errors
-    /// When it continues.
+    /// If it keeps running.
     pub fn wait_gone(&mut self, limit: Duration) -> Result<()> {
         self.process.take().context("ashlard is not running")?.wait_gone(limit)
     }
 
-    /// Kill -9.
+    /// Kills the daemon (kill -9).
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context("ashlard is not running")?.kill()
     }
@@ -305,23 +304,23 @@ impl Array {
         Ok(())
     }
 
-    /// Asks the daemon to stop and waits for it.
+    /// Stops the daemon and waits for its end.
     pub fn stop(&mut self) -> Result<()> {
         self.process.take().context("ashlard is not running")?.terminate(STOP_LIMIT)
     }
 
-    /// Asks the daemon to stop, and does not wait for that.
+    /// Requests a stop of the daemon without waiting.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn ask_to_stop(&self) -> Result<()> {
         self.process.as_ref().context("ashlard is not running")?.ask_to_end()
     }
 
-    /// Whether the daemon has stopped since it was asked to.
+    /// Whether the daemon has stopped since [`Array::ask_to_stop`].
     ///
     /// # Errors
-    /// When it ended in another way.
+    /// If it ended otherwise.
     pub fn has_stopped(&mut self) -> Result<bool> {
         self.process.as_mut().context("ashlard is not running")?.has_ended_when_asked()
     }
@@ -331,12 +330,12 @@ impl Array {
         self.process.take().context("ashlard is not running")?.wait()
     }
 
-    /// Fails when the daemon has died by itself.
+    /// Fails if the daemon has died.
     pub fn check_alive(&mut self) -> Result<()> {
         self.process.as_mut().context("ashlard is not running")?.check_alive()
     }
 
-    /// Runs `ashlar` with these words and `-o json`, and returns what it printed.
+    /// Runs `ashlar` with these arguments and `-o json`; returns its output.
     pub fn cli(&self, words: &[&str]) -> Result<Value> {
         let output = self.command(words).output().context("can't start ashlar")?;
         if !output.status.success() {
@@ -351,7 +350,7 @@ impl Array {
         }
     }
 
-    /// Starts `ashlar` with these words without waiting for its end. What it complains of waits in its pipe.
+    /// Starts `ashlar` with these arguments without waiting. Its error output stays in the pipe.
     pub fn start_cli(&self, words: &[&str]) -> Result<Child> {
         self.command(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("can't start ashlar")
     }
@@ -362,14 +361,14 @@ impl Array {
         command
     }
 
-    /// Its HTTP interface.
+    /// A client of the HTTP interface.
     pub fn api(&self) -> Result<Api> {
         let (url, token) = access(&self.folder)?;
         let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
         Ok(Api { agent: config.into(), url: url.trim_end_matches('/').to_owned(), token })
     }
 
-    /// Makes a host for an initiator.
+    /// Creates a host with an initiator.
     pub fn add_host(&self, name: &str, iqn: &str) -> Result<()> {
         let mut words = vec!["host", "create", name, "--iqn", iqn];
         if let Some(Login { name, secret }) = &self.login {
@@ -378,18 +377,18 @@ impl Array {
         self.cli(&words).map(drop)
     }
 
-    /// Makes a volume.
+    /// Creates a volume.
     pub fn add_volume(&self, name: &str, shape: Shape) -> Result<()> {
         let (size, block) = (shape.bytes.to_string(), shape.block_bytes.to_string());
         self.cli(&["volume", "create", name, "--size", &size, "--block-size", &block]).map(drop)
     }
 
-    /// Shows a volume to a host.
+    /// Connects a volume to a host.
     pub fn connect(&self, volume: &str, host: &str, lun: u16) -> Result<()> {
         self.cli(&["volume", "connect", volume, "--host", host, "--lun", &lun.to_string()]).map(drop)
     }
 
-    /// The names in a list that `ashlar NOUN list` prints.
+    /// The names in the output of `ashlar NOUN list`.
     pub fn names(&self, noun: &str) -> Result<Vec<String>> {
         let list = self.cli(&[noun, "list"])?;
         let rows = list.as_array().or_else(|| list["items"].as_array()).context("a list")?;

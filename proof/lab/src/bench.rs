@@ -1,4 +1,4 @@
-//! The array and its peers side by side: the same loads on the same disk, in turn, as ratios.
+//! Benchmark of the array against other targets: the same loads on the same disk, alternately, as ratios.
 
 use crate::array::{Array, Drives, Programs};
 use crate::load::{self, Content, Direction, INITIATOR, LOGICAL_BLOCK_BYTES, Load, Measure, Order, Until};
@@ -13,44 +13,44 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// How to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Time of each run.
     pub time: Duration,
-    /// Runs of each load on each target; the median counts.
+    /// Runs of each load on each target; the median is used.
     pub rounds: usize,
-    /// What is written.
+    /// Content of writes.
     pub content: Content,
-    /// Bytes of the volume that are used.
+    /// Bytes of the volume in use.
     pub span: u64,
-    /// Core of the target; the client takes the other one.
+    /// Core of the target; the client uses the other one.
     pub target_core: usize,
     /// Core of the client.
     pub client_core: usize,
 }
 
-/// One load on all.
+/// Results of one load on all targets.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is.
+    /// Name of the load.
     pub name: String,
     /// The load.
     pub load: Load,
     /// The array.
     pub ours: Measured,
-    /// Its peers: tgt first.
+    /// Results of the other targets, tgt first.
     pub peers: Vec<Measured>,
 }
 
-/// One load on one target.
+/// Results of one load on one target.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What the target is called.
+    /// Name of the target.
     pub target: &'static str,
     /// Each round.
     pub rounds: Vec<Measure>,
-    /// Medians of them.
+    /// Medians of the rounds.
     pub median: Measure,
 }
 
@@ -58,13 +58,13 @@ pub struct Measured {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Client {
     Ours,
-    /// libiscsi's: what ours says should be much the same.
+    /// libiscsi's client, as a cross-check of ours.
     IscsiPerf,
 }
 
-/// The loads, in the order in which they run: random 4 KiB at depth 32, sequential 64 KiB, and one 4 KiB at a time, from one
-/// session and from four. Sequential reads come before and after the random writes: a log has what was written at random in
-/// another order than a disk.
+/// The loads, in order of execution: random 4 KiB at depth 32, sequential 64 KiB, and one 4 KiB command at a time, from
+/// one session and from four. Sequential reads run before and after the random writes: a log stores randomly written
+/// data in another order than a disk.
 pub(crate) fn loads(options: Options) -> Vec<(String, Load, Client)> {
     use Direction::{Read, Write};
     let (random, sequential) = ("4K random, depth 32", "64K sequential, depth 8");
@@ -95,8 +95,8 @@ pub(crate) fn loads(options: Options) -> Vec<(String, Load, Client)> {
     loads
 }
 
-/// Measures the loads whose names contain `only`, with the targets in turn, in a folder below `parent`, which is on the
-/// disk to be used.
+/// Measures the loads whose names contain `only`, alternating between targets, in a folder below `parent` on the disk
+/// to use.
 pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> Result<Vec<Row>> {
     pin(options.client_core)?;
     let scratch = Scratch::new(parent, "bench")?;
@@ -116,7 +116,7 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
             targets.push(Box::new(Spdk::new(&folder(name)?, bdev, core)?));
         }
     }
-    // As large as the part that is used: not every client can be limited to a part.
+    // The volume has the size of the used part, since not every client can be limited to a part.
     let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK_BYTES };
     let mut luns = Vec::new();
     for target in &mut targets {
@@ -153,7 +153,7 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
     Ok(rows)
 }
 
-/// Measures the loads whose names contain `only` over NVMe/TCP and over iSCSI, in turn, on two volumes of one array in a
+/// Measures the loads whose names contain `only` alternately over NVMe/TCP and iSCSI, on two volumes of one array in a
 /// folder below `parent`.
 pub fn run_nvme(programs: &Programs, parent: &Path, options: Options, only: &str) -> Result<Vec<Row>> {
     pin(options.client_core)?;
@@ -191,7 +191,7 @@ pub fn run_nvme(programs: &Programs, parent: &Path, options: Options, only: &str
 /// The host of [`run_nvme`].
 const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:6c6f6164-206f-6620-7468-65206c61622e";
 
-/// One load over as many I/O queues of one controller as it has sessions.
+/// Runs a load over several I/O queues of one controller, one for each session.
 fn over_nvme(array: &Array, names: nvme::Names, load: Load, until: Until) -> Result<Measure> {
     let controller = Controller::connect(names, load.sessions)?;
     load::run_over(array.pid()?, load, until, |number, payload| {
@@ -206,15 +206,15 @@ impl Measured {
     }
 }
 
-/// An array of four drives, which are files without holes: filling those is the file system's work, and no drive's. A
-/// peer's file has none once it is filled, but what is written to the array is always somewhere else.
+/// An array of four drives on fully allocated files: allocating is work of the file system, not of a drive. The file of
+/// another target is allocated by filling it once, but the array always writes to new locations.
 pub(crate) fn array(programs: &Programs, folder: &Path, core: Option<usize>) -> Result<Array> {
     let drives = Drives { count: 4, bytes: 2 << 30 };
     drives.write_over(folder)?;
     Array::start(programs, folder, drives, core)
 }
 
-/// Writes everything once: nothing is read that was never written.
+/// Writes the whole volume once, so that no read hits unwritten blocks.
 pub(crate) fn fill(target: &dyn Target, lun: u16, options: Options) -> Result<()> {
     load::run(target, lun, filling(options), Until::Covered).map(drop)
 }
@@ -239,12 +239,12 @@ fn median(measures: &[Measure]) -> Measure {
     }
 }
 
-/// Keeps this process on one core.
+/// Pins this process to one core.
 pub(crate) fn pin(core: usize) -> Result<()> {
     keep_to([core])
 }
 
-/// Keeps this process off a core.
+/// Excludes a core for this process.
 pub fn leave_core(core: usize) -> Result<()> {
     let cores = std::thread::available_parallelism()?.get();
     keep_to((0..cores).filter(|other| *other != core))

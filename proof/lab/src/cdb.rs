@@ -1,4 +1,4 @@
-//! The commands that the clients send, as bytes (SPC-5, SBC-4).
+//! SCSI commands of the clients as CDBs (SPC-5, SBC-4).
 
 use crate::libiscsi::{Command, Transfer};
 
@@ -6,7 +6,7 @@ fn command(lun: u16, cdb: Vec<u8>, transfer: Transfer) -> Command {
     Command { lun, cdb, transfer }
 }
 
-/// Opcode, one byte of flags, a 64-bit LBA and a 32-bit length: the shape of most 16-byte commands.
+/// Opcode, one byte of flags, a 64-bit LBA and a 32-bit length: the layout of most 16-byte commands.
 fn cdb16(opcode: u8, flags: u8, lba: u64, length: u32) -> Vec<u8> {
     let mut cdb = vec![opcode, flags];
     cdb.extend(lba.to_be_bytes());
@@ -26,12 +26,12 @@ pub fn read(lun: u16, lba: u64, blocks: u32, block_bytes: u32) -> Command {
     command(lun, cdb16(0x88, 0, lba, blocks), Transfer::In(bytes))
 }
 
-/// WRITE (16), with FUA when asked.
+/// WRITE (16), optionally with FUA.
 pub fn write(lun: u16, lba: u64, blocks: u32, fua: bool, data: Vec<u8>) -> Command {
     command(lun, cdb16(0x8a, if fua { 8 } else { 0 }, lba, blocks), Transfer::Out(data))
 }
 
-/// WRITE SAME (16) with a block of data, or without (NDOB) for zeros; `unmap` asks to deallocate.
+/// WRITE SAME (16) with a data block, or with NDOB for zeros; `unmap` requests deallocation.
 pub fn write_same(lun: u16, lba: u64, blocks: u32, unmap: bool, block: Option<Vec<u8>>) -> Command {
     let flags = if unmap { 8 } else { 0 } | if block.is_none() { 1 } else { 0 };
     let transfer = block.map_or(Transfer::None, Transfer::Out);
@@ -56,7 +56,7 @@ pub fn unmap(lun: u16, runs: &[(u64, u32)]) -> Command {
     command(lun, cdb, Transfer::Out(list))
 }
 
-/// COMPARE AND WRITE of `blocks`; the data is what to compare with, then what to write.
+/// COMPARE AND WRITE of `blocks` blocks; `data` has the blocks to compare, then those to write.
 pub fn compare_and_write(lun: u16, lba: u64, blocks: u8, data: Vec<u8>) -> Command {
     command(lun, cdb16(0x89, 0, lba, blocks.into()), Transfer::Out(data))
 }
@@ -67,7 +67,7 @@ pub fn register(lun: u16, key: u64, aptpl: bool) -> Command {
     command(lun, vec![0x5F, 6, 0, 0, 0, 0, 0, 0, list.len() as u8, 0], Transfer::Out(list))
 }
 
-/// What other hosts than those with a registered key may not do: the types of reservations that all paths of a host share.
+/// Reservation types shared by all paths of a host: the access that they exclude for unregistered hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclusive {
     /// Write Exclusive, Registrants Only.
@@ -76,12 +76,12 @@ pub enum Exclusive {
     Access = 6,
 }
 
-/// PERSISTENT RESERVE OUT, RESERVE, by a path that has registered this key.
+/// PERSISTENT RESERVE OUT, RESERVE, on a path that has registered this key.
 pub fn reserve(lun: u16, key: u64, kind: Exclusive) -> Command {
     persistent_reserve_out(lun, 1, key, kind)
 }
 
-/// PERSISTENT RESERVE OUT, RELEASE, by a path that has registered this key.
+/// PERSISTENT RESERVE OUT, RELEASE, on a path that has registered this key.
 pub fn release(lun: u16, key: u64, kind: Exclusive) -> Command {
     persistent_reserve_out(lun, 2, key, kind)
 }
@@ -96,7 +96,7 @@ pub fn read_keys(lun: u16) -> Command {
     command(lun, vec![0x5E, 0, 0, 0, 0, 0, 0, 1, 0, 0], Transfer::In(256))
 }
 
-/// SYNCHRONIZE CACHE (16) of everything.
+/// SYNCHRONIZE CACHE (16) of the whole unit.
 pub fn synchronize(lun: u16) -> Command {
     command(lun, cdb16(0x91, 0, 0, 0), Transfer::None)
 }
@@ -112,7 +112,7 @@ pub fn target_port_groups(lun: u16) -> Command {
     command(lun, cdb, Transfer::In(1024))
 }
 
-/// The asymmetric access states of the groups in its answer: zero is active/optimized.
+/// Asymmetric access states of the groups in a response; zero is active/optimized.
 pub fn access_states(answer: &[u8]) -> Vec<u8> {
     let mut rest = answer.get(4..).unwrap_or_default();
     if let Some(length) = answer.first_chunk() {
@@ -126,7 +126,7 @@ pub fn access_states(answer: &[u8]) -> Vec<u8> {
     states
 }
 
-/// Blocks, and bytes of a block, out of its answer.
+/// Number of blocks, and block length in bytes, in a response.
 pub fn capacity(answer: &[u8]) -> Option<(u64, u32)> {
     let last = u64::from_be_bytes(*answer.first_chunk()?);
     let block_bytes = u32::from_be_bytes(*answer.get(8..)?.first_chunk()?);
@@ -138,7 +138,7 @@ pub fn inquiry_identification(lun: u16) -> Command {
     command(lun, vec![0x12, 1, 0x83, 4, 0, 0], Transfer::In(1024))
 }
 
-/// The NAA designator in VPD page 83, to name the unit in an EXTENDED COPY.
+/// The NAA designator in VPD page 83, which identifies the unit in EXTENDED COPY.
 pub fn naa(page: &[u8]) -> Option<Vec<u8>> {
     let mut rest = page.get(4..)?;
     while let [set, kind, _, len, ..] = *rest {
@@ -155,20 +155,20 @@ pub fn naa(page: &[u8]) -> Option<Vec<u8>> {
 /// One segment of an EXTENDED COPY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Index of the unit read from, in the list of units.
+    /// Index of the source unit.
     pub source: u16,
-    /// First block read.
+    /// First source block.
     pub source_lba: u64,
-    /// Index of the unit written to.
+    /// Index of the target unit.
     pub target: u16,
-    /// First block written.
+    /// First target block.
     pub target_lba: u64,
     /// Number of blocks.
     pub blocks: u16,
 }
 
-/// EXTENDED COPY (LID1) between units named by their NAA designators, with block-to-block segments. Copies in
-/// flight in one session need different list identifiers.
+/// EXTENDED COPY (LID1) between units identified by NAA designators, with block-to-block segments. Concurrent copies in
+/// one session need different list identifiers.
 pub fn extended_copy(
     lun: u16,
     list_id: u8,

@@ -1,5 +1,5 @@
-//! A small Ceph cluster for one run: a monitor, a manager and storage daemons (OSDs) on loopback addresses, with everything in
-//! one folder and memory. Its daemons end with it.
+//! A small Ceph cluster for one run: a monitor, a manager and storage daemons (OSDs) on loopback addresses, with all
+//! files in one folder and in memory. Its daemons end with the run.
 
 use crate::scratch::free_addresses;
 use crate::target::Process;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What has to be installed.
+/// Required programs.
 const PROGRAMS: &[&str] = &["ceph-mon", "ceph-mgr", "ceph-osd", "ceph", "ceph-authtool", "monmaptool"];
-/// How long daemons may take to be ready, on a machine that does other things.
+/// Time limit for the start of daemons, on a loaded machine.
 const READY_LIMIT: Duration = Duration::from_secs(120);
 
-/// Where an array is in a cluster, as `ashlard` takes it.
+/// Location of an array in a cluster, as options of `ashlard`.
 #[derive(Clone, Debug)]
 pub struct Pools {
     /// The configuration file of the cluster.
     pub conf: PathBuf,
-    /// One pool, or two with a comma.
+    /// One pool, or two separated by a comma.
     pub pools: String,
     /// The namespace.
     pub namespace: String,
@@ -55,7 +55,7 @@ pub struct Ceph {
     _others: Vec<Process>,
 }
 
-/// Why there can be no cluster on this machine; `None` if there can.
+/// The reason why this machine can't run a cluster; `None` if it can.
 pub fn missing() -> Option<String> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = |program: &str| std::env::split_paths(&paths).any(|folder| folder.join(program).exists());
@@ -64,11 +64,11 @@ pub fn missing() -> Option<String> {
 }
 
 impl Ceph {
-    /// Starts a cluster in a folder, with OSDs of this many bytes, and the pools `meta` and `small` with three copies, and
-    /// `erasure` with two data chunks and one coding chunk.
+    /// Starts a cluster in a folder, with OSDs of this size in bytes, the pools `meta` and `small` with three copies,
+    /// and `erasure` with two data chunks and one coding chunk.
     ///
     /// # Errors
-    /// When a daemon can't be started, or is not ready in time.
+    /// If a daemon can't be started, or is not ready in time.
     pub fn start(folder: &Path, osds: usize, osd_bytes: u64) -> Result<Self> {
         let folder = folder.canonicalize()?;
         let [v2, v1] = free_addresses()?;
@@ -109,20 +109,20 @@ impl Ceph {
         self.folder.join("ceph.conf")
     }
 
-    /// Runs `ceph` with these words.
+    /// Runs `ceph` with these arguments.
     ///
     /// # Errors
-    /// What it complains of.
+    /// Its error output.
     pub fn ceph(&self, words: &[&str]) -> Result<String> {
         let mut command = Command::new("ceph");
         command.arg("--conf").arg(self.conf()).args(["--connect-timeout", "5"]).args(words);
         run(&mut command)
     }
 
-    /// Kill -9 of an OSD.
+    /// Kills an OSD (kill -9).
     ///
     /// # Errors
-    /// When there is none of this number.
+    /// If it does not exist.
     pub fn kill_osd(&mut self, number: usize) -> Result<()> {
         let osd = self.osds.get_mut(number).and_then(Option::take);
         osd.with_context(|| format!("osd.{number} is not running"))?.kill()
@@ -131,7 +131,7 @@ impl Ceph {
     /// Waits until every placement group is active and complete.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// If that takes too long.
     pub fn wait_clean(&self) -> Result<()> {
         self.until("placement groups are active and clean", || {
             let status = self.ceph(&["status", "--format", "json"]).unwrap_or_default();
@@ -240,10 +240,10 @@ impl Ceph {
     }
 }
 
-/// The clusters never meet, so that one identity is enough.
+/// All clusters have the same identity, since they never connect to each other.
 const FSID: &str = "5d7c4a3e-21c5-4f0b-9c55-3f1f9a6c0d01";
 
-/// Failures are noticed faster than by default, and nothing but the folder is used.
+/// Detects failures faster than by default, and uses only the folder.
 fn configuration(
     folder: &Path,
     (v2, v1): (&std::net::SocketAddr, &std::net::SocketAddr),
@@ -299,7 +299,7 @@ memstore device bytes = {osd_bytes}
     )
 }
 
-/// Runs a program and returns what it printed.
+/// Runs a program and returns its output.
 fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("can't start {name}"))?;

@@ -1,4 +1,4 @@
-//! Both directions of a connection without blocking: sends are batched, and what arrives is parsed where it lies.
+//! A non-blocking connection: batches sends, and parses received data in place.
 
 use anyhow::{Context, Result, bail};
 use std::io::{ErrorKind, Read, Write};
@@ -9,7 +9,7 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 pub(crate) struct Channel {
     stream: TcpStream,
-    /// What is to be sent.
+    /// Bytes to send.
     pub out: Vec<u8>,
     sent: usize,
     buffer: Vec<u8>,
@@ -19,14 +19,14 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Takes a connection over, which does not block from now on.
+    /// Takes over a connection and makes it non-blocking.
     pub fn new(stream: TcpStream) -> Result<Self> {
         stream.set_nonblocking(true)?;
         let buffer = vec![0; RECEIVE_BUFFER_BYTES];
         Ok(Self { stream, out: Vec::new(), sent: 0, buffer, filled: 0, parsed: 0, skipped: 0 })
     }
 
-    /// Sends as far as the socket accepts it. True if bytes remain.
+    /// Sends until the socket accepts no more. True if bytes remain.
     pub fn flush(&mut self) -> Result<bool> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -40,7 +40,7 @@ impl Channel {
         Ok(false)
     }
 
-    /// Reads what has arrived, after the last header that was taken.
+    /// Reads received bytes after the last consumed header.
     pub fn fill(&mut self) -> Result<()> {
         self.buffer.copy_within(self.parsed..self.filled, 0);
         self.filled -= self.parsed;
@@ -67,12 +67,12 @@ impl Channel {
         Some(header)
     }
 
-    /// Leaves this many bytes after the last header out: what is read is not looked at.
+    /// Skips this many bytes after the last header.
     pub fn skip(&mut self, bytes: usize) {
         self.skipped += bytes;
     }
 
-    /// Takes up to this many bytes after the last header, as far as they have arrived; returns how many.
+    /// Takes up to this many received bytes after the last header; returns their number.
     pub fn take(&mut self, bytes: usize, to: &mut Vec<u8>) -> usize {
         let part = &self.buffer[self.parsed..self.filled];
         let part = &part[..bytes.min(part.len())];

@@ -1,9 +1,9 @@
-//! Block checker: several hosts over all paths of iSCSI and NVMe/TCP work on the same few blocks of a target, and everything that they
-//! saw must be explained by one order of their commands that respects real time, block by block.
+//! Block checker: several hosts use the same few blocks of a target over all paths of iSCSI and NVMe/TCP. One order of
+//! their commands that respects real time must explain all results, block by block.
 //!
-//! It knows nothing of the target: every write has values that are written once, so a read says which write it saw. Besides reads
-//! and writes it sends COMPARE AND WRITE, whose blocks are registers that hosts compete for, writes of zeros, and reservations, which
-//! exclude other hosts; an operator resizes units and takes snapshots, where the target has one who can.
+//! The checker needs no knowledge of the target: every written value is unique, so a read identifies its write. It also
+//! sends COMPARE AND WRITE to blocks that hosts compete for, writes of zeros, and reservations, which exclude other
+//! hosts. On targets with an operator interface, it resizes units and takes snapshots.
 
 mod checker;
 pub mod history;

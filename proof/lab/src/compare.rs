@@ -1,4 +1,4 @@
-//! Two builds of the array side by side: the same loads alternately, with a verdict on each and its confidence.
+//! Comparison of two builds of the array: the same loads alternately, with a verdict and its confidence for each.
 
 use crate::array::{Array, Programs};
 use crate::bench::{Client, Options, array, fill, loads, pin};
@@ -9,14 +9,14 @@ use crate::target::{Shape, Target};
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// A load on both builds: the new one's figures as multiples of the old one's, where more is better.
+/// A load on both builds: ratios of the new build's figures to the old one's; more is better.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is.
+    /// Name of the load.
     pub name: String,
-    /// Operations a second.
+    /// Operations per second.
     pub rate: Comparison,
-    /// Operations for each second of the processor.
+    /// Operations per second of processor time.
     pub efficiency: Comparison,
 }
 
@@ -47,7 +47,7 @@ pub fn run(
     Ok(())
 }
 
-/// An array in a folder with one volume, of which the part in use has been written.
+/// An array in a folder with one volume, whose used part has been written.
 pub(crate) fn filled(programs: &Programs, folder: &Path, options: Options) -> Result<(Array, u16)> {
     let mut array = array(programs, folder, Some(options.target_core))?;
     let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK_BYTES };
@@ -56,13 +56,13 @@ pub(crate) fn filled(programs: &Programs, folder: &Path, options: Options) -> Re
     Ok((array, lun))
 }
 
-/// Measures both, by their index, in `rounds` rounds.
+/// Measures both builds, given by index, in `rounds` rounds.
 pub(crate) fn pairs(
     rounds: usize,
     mut measure: impl FnMut(usize) -> Result<Measure>,
 ) -> Result<Vec<(Measure, Measure)>> {
     let pair = |round: usize| {
-        // The order alternates: the first run of a pair may change conditions for the second.
+        // The order alternates, since the first run of a pair may change conditions for the second.
         if round.is_multiple_of(2) {
             return Ok((measure(0)?, measure(1)?));
         }

@@ -1,13 +1,13 @@
-//! Content of writes: bytes made to have a known compressibility and known repetitions.
+//! Content of writes, with a known compressibility and known repetitions.
 
 use crate::host::Content;
 use crate::seed::Seed;
 
-/// Blocks in which arrays look for duplicates.
+/// Block length for deduplication in arrays.
 const PAGE: usize = 4096;
 const POOL: usize = 4 << 20;
 
-/// Makes contents. No two writes of [`Content::Half`] or [`Content::Random`] have a block in common, within a run or
+/// Generator of contents. No two writes of [`Content::Half`] or [`Content::Random`] share a block, within a run or
 /// between runs.
 pub struct Payload {
     half: Vec<u8>,
@@ -18,13 +18,13 @@ pub struct Payload {
 
 impl Default for Payload {
     fn default() -> Self {
-        // Other stamps in every run: nothing that an earlier run wrote comes again.
+        // Every run has different stamps, so no earlier data is repeated.
         Self::new(crate::crash::new_seed())
     }
 }
 
 impl Payload {
-    /// Contents that a seed determines.
+    /// Contents determined by a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = vec![0; POOL];
         let mut noise = Seed::new(seed);
@@ -61,7 +61,7 @@ impl Payload {
     }
 }
 
-/// The bytes from `at` on of something that is made page by page.
+/// Bytes from `at` of content that is generated page by page.
 fn pages(at: u64, bytes: usize, make: fn(u64, &mut [u8])) -> Vec<u8> {
     let first = at / PAGE as u64;
     let skip = (at % PAGE as u64) as usize;
@@ -74,8 +74,8 @@ fn pages(at: u64, bytes: usize, make: fn(u64, &mut [u8])) -> Vec<u8> {
     data
 }
 
-/// A page of the golden image of a desktop. Of ten pages two do not compress (media, archives), six compress to about
-/// half (programs), and two to a quarter (texts, tables of the file system). No page comes twice.
+/// A page of a desktop's golden image. Of ten pages, two are incompressible (media, archives), six compress to about
+/// half (programs), and two to a quarter (texts, file system tables). All pages differ.
 fn image_page(index: u64, page: &mut [u8]) {
     let mut seed = Seed::new(index.wrapping_mul(0x1000_0001) ^ 0x676f_6c64);
     let random = match index % 10 {
@@ -110,9 +110,9 @@ const WORDS: [&str; 16] = [
 const INSTRUCTIONS: [&str; 4] = ["DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"];
 const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
 
-/// Half of a database's page of 8 KiB: rows of fixed columns like those of an order's lines. Keys ascend, dates lie near
-/// to each other, prices and keys of parts are random, texts come from short lists and are padded: LZ4 makes 3.4 of 1 in
-/// frames of 32 KiB.
+/// Half of an 8 KiB database page: rows with fixed columns, similar to order lines. Keys ascend, dates are close to
+/// each other, prices and part keys are random, texts come from short lists and are padded: LZ4 compresses frames of 32
+/// KiB 3.4:1.
 fn table_page(index: u64, page: &mut [u8]) {
     let mut seed = Seed::new(index ^ 0x0074_6162_6c65);
     page.fill(0);

@@ -1,11 +1,10 @@
-//! Crash test: kill -9 of the running array, repeatedly, under operations whose acknowledgements are recorded. After each
-//! kill the drives must be without a defect (`ashlard check`), and after each restart every block of every unit is read:
-//! acknowledged writes must be there, others may be, and no logical block is torn. At the same time an operator takes, restores,
-//! clones and deletes snapshots of all units.
+//! Crash test: repeated kill -9 of the running array, during operations whose acknowledgements are recorded. After each
+//! kill, the drives must be consistent (`ashlard check`). After each restart, every block of every unit is read:
+//! acknowledged writes must exist, others may, and no logical block is torn. At the same time, an operator takes,
+//! restores, clones and deletes snapshots of all units.
 //!
-//! Each cycle draws its conditions: sessions, queue depth, how many busy threads compete for the processors, whether
-//! the array has one processor only, and whether it idles before the kill. The array's threads meet in other orders
-//! under each of them.
+//! Each cycle draws its conditions: sessions, queue depth, the number of threads that compete for processors, a single
+//! processor for the array, and an idle time before the kill. These vary the interleavings of the array's threads.
 
 mod model;
 mod operator;
@@ -29,40 +28,40 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long and from which seed.
+/// Length and seed of the test.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Kills.
+    /// Number of kills.
     pub cycles: u64,
-    /// Arguments of `ashlard` that say what the array is stored on.
+    /// Store options of `ashlard`.
     pub store: Vec<String>,
-    /// Determines what is sent and when the kill comes, as far as the array's answers allow.
+    /// Seed of the commands and of the time of the kill, as far as the array's responses allow.
     pub seed: u64,
 }
 
-/// What was done.
+/// Counters of the test.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Kills survived.
+    /// Number of survived kills.
     pub cycles: u64,
-    /// Operations answered GOOD that changed something.
+    /// Modifying operations that ended with GOOD.
     pub acknowledged: u64,
-    /// Operations that were in flight when the array died.
+    /// Operations in flight at the time of a kill.
     pub unanswered: u64,
-    /// Commands of the operator that were answered.
+    /// Operator commands with a response.
     pub chores: u64,
-    /// Kills with processors that other threads kept busy, or with one processor for all of the array.
+    /// Kills while other threads kept the processors busy, or with one processor for the array.
     pub starved: u64,
-    /// Kills of an array that had nothing to do.
+    /// Kills of an idle array.
     pub idle: u64,
     /// Blocks compared after restarts.
     pub verified: u64,
-    /// Longest time from start to serving.
+    /// Maximum time from start to serving.
     pub slowest_start: Duration,
 }
 
 const INITIATOR: &str = "iqn.2001-04.org.example:crash";
-/// The last one has more map pages than a checkpoint takes under one lock, many times over.
+/// The last one has many times more map pages than a checkpoint takes under one lock.
 const SHAPES: [Shape; 5] = [
     Shape { bytes: 48 << 20, block_bytes: 512 },
     Shape { bytes: 48 << 20, block_bytes: 512 },
@@ -70,15 +69,15 @@ const SHAPES: [Shape; 5] = [
     Shape { bytes: 20 << 20, block_bytes: 4096 },
     Shape { bytes: 384 << 20, block_bytes: 4096 },
 ];
-/// Commands under way while everything is read after a restart.
+/// Commands in flight during the verification after a restart.
 const VERIFY_DEPTH: usize = 16;
-/// Events printed about a wrong block.
+/// Maximum number of printed events of a wrong block.
 const MAX_PRINTED_EVENTS: usize = 40;
 const VERIFY_BYTES: u32 = 256 << 10;
-/// The load of one cycle ends at the latest after this, whatever was answered until then.
+/// Time limit for the load of one cycle.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the cycles in a folder below `parent`; the first fault ends them with the folder kept.
+/// Runs the cycles in a folder below `parent`; the first fault ends the test and keeps the folder.
 pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Report> {
     let scratch = Scratch::new(parent, "crash")?;
     let result = World::new(programs, scratch.path(), &options).and_then(|mut world| {
@@ -90,15 +89,15 @@ pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Repor
     scratch.end(result)
 }
 
-/// What one cycle is like.
+/// Conditions of one cycle.
 #[derive(Clone, Copy, Debug)]
 struct Conditions {
     sessions: u32,
-    /// Commands under way per session.
+    /// Commands in flight per session.
     depth: usize,
-    /// Operations answered before the kill.
+    /// Responses before the kill.
     answers: u64,
-    /// Threads that do nothing but compete for the processors.
+    /// Threads that compete for the processors.
     busy_threads: u64,
     /// Time without commands before the kill.
     idle: Option<Duration>,
@@ -129,7 +128,7 @@ struct World {
     report: Report,
 }
 
-/// Something that happened, for the report of a fault.
+/// An event, for the report of a fault.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Sent { at: Tick, name: &'static str, run: Run, first_stamp: u64 },
@@ -178,7 +177,7 @@ impl World {
         Ok(world)
     }
 
-    /// Load, kill, check what is on the drives, restart, verify.
+    /// One cycle: load, kill, check of the drives, restart, verification.
     fn cycle(&mut self, cycle: u64) -> Result<()> {
         let conditions = Conditions::draw(self.plan.seed());
         let starved = conditions.busy_threads > 0 || self.array.core().is_some();
@@ -217,7 +216,7 @@ impl World {
         Ok(())
     }
 
-    /// Keeps the queues full until this many operations were answered.
+    /// Keeps the queues full until this many operations have a response.
     fn load(&mut self, sessions: &mut [Session], conditions: Conditions) -> Result<()> {
         let (start, goal) = (Instant::now(), self.report.acknowledged + conditions.answers);
         while self.report.acknowledged < goal && start.elapsed() < LOAD_LIMIT {
@@ -232,7 +231,7 @@ impl World {
         self.array.check_alive()
     }
 
-    /// Waits for every answer, then leaves the array to itself.
+    /// Waits for all responses, then leaves the array idle.
     fn idle(&mut self, sessions: &mut [Session], time: Duration) -> Result<()> {
         let start = Instant::now();
         while sessions.iter().any(|session| session.in_flight() > 0) && start.elapsed() < LOAD_LIMIT {
@@ -242,7 +241,7 @@ impl World {
         self.array.check_alive()
     }
 
-    /// Takes the answers that come within a second.
+    /// Takes the responses of one second.
     fn take_answers(&mut self, sessions: &mut [Session]) -> Result<()> {
         let mut polls: Vec<_> = sessions.iter().map(Session::pollfd).collect();
         wait(&mut polls, 1000)?;
@@ -265,7 +264,7 @@ impl World {
         session.submit(tag, command)
     }
 
-    /// An operation is on its way from now on.
+    /// Notes the sending of an operation.
     fn sent(&mut self, operation: Operation) -> Tick {
         self.now += 1;
         for effect in &operation.effects {
@@ -279,7 +278,7 @@ impl World {
         self.now
     }
 
-    /// An operation ended. While the array runs every one must be answered.
+    /// Processes the end of an operation. While the array runs, each must have a response.
     fn end(&mut self, completion: Completion, running: bool) -> Result<()> {
         let Completion { tag, ending } = completion;
         if ending == Ending::Unanswered && !running {
@@ -299,9 +298,10 @@ impl World {
             (Expected::Good(Some(run)), Ending::Good(data)) => {
                 self.compare(run.unit, run.lba, &data, false).with_context(what)?;
             }
-            // The stop was asked for: units say so while they go down, and nothing has happened.
+            // A stop was requested: units report it while they go down, and the command had no effect.
             (_, Ending::Check { key: 2, .. } | Ending::Status(_)) if !running => self.refuse(tag, &operation),
-            // After a restore every nexus gets a unit attention (medium may have changed); the command was not executed.
+            // After a restore, every nexus gets a unit attention (medium may have changed); the command was not
+            // executed.
             (_, Ending::Check { key: 6, code: 0x2800 }) if self.operator.has_restored() => {
                 self.refuse(tag, &operation);
             }
@@ -330,7 +330,7 @@ impl World {
         }
     }
 
-    /// Takes the answers that were on their way when the array died: the host got them, so they count.
+    /// Takes the responses in transit at the time of the kill: the host received them, so they count.
     fn drain(&mut self, sessions: Vec<Session>) -> Result<()> {
         for mut session in sessions {
             while session.in_flight() > 0 {
@@ -347,7 +347,7 @@ impl World {
         Ok(())
     }
 
-    /// Starts the array again; now and then it dies in the middle of that.
+    /// Restarts the array; sometimes it is killed during the start.
     fn restart(&mut self) -> Result<()> {
         let one_processor = self.plan.seed().one_in(4);
         self.array.set_core(one_processor.then_some(0));
@@ -363,7 +363,7 @@ impl World {
         Ok(())
     }
 
-    /// Reads everything and compares it with the model.
+    /// Reads all units and compares them with the model.
     fn verify(&mut self) -> Result<()> {
         let mut session = login(&self.library, &self.array, 0)?;
         for index in 0..self.units.len() {
@@ -376,7 +376,7 @@ impl World {
         Ok(())
     }
 
-    /// Holds what was read against the model; with nothing in flight, what was found is from now on the truth.
+    /// Compares read data with the model; if nothing is in flight, the model adopts the read data.
     fn compare(&mut self, index: usize, first: u64, data: &[u8], settle: bool) -> Result<()> {
         let unit = &mut self.units[index];
         let mut wrong = Vec::new();
@@ -417,7 +417,7 @@ impl World {
     }
 }
 
-/// Everything that shows what is in this unit: its model, and those of the snapshots that are being taken of it.
+/// All models of a unit: its own, and those of snapshots in progress.
 fn models<'a>(
     units: &'a mut [Unit],
     operator: &'a mut Operator,
@@ -426,7 +426,7 @@ fn models<'a>(
     std::iter::once(&mut units[unit].model).chain(operator.models(unit))
 }
 
-/// Reads a unit from end to end; what comes is given with its first block, in any order.
+/// Reads a whole unit; passes data with its first block, in any order.
 fn read_all(
     session: &mut Session,
     lun: u16,
@@ -475,7 +475,7 @@ fn unit(session: &mut Session, lun: u16, shape: Shape) -> Result<Unit> {
     Ok(Unit { lun, block_bytes: shape.block_bytes, naa, model })
 }
 
-/// A seed that was not used before, from the clock.
+/// A new seed, from the clock.
 pub fn new_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Seed::new(now.as_nanos() as u64).bits() >> 32

@@ -1,9 +1,10 @@
-//! What it costs that commands cross from one controller to another, and what a second controller gains: processor time of both, over
+//! Cost of forwarding commands between controllers, and gain of a second controller: processor time of both, over
 //! RADOS, for each operation of hosts.
 //!
-//! One controller is the home, the other one forwards to it. The same load comes by the portals of the home, of the other one,
-//! and of both in equal parts, in turn. Processor time of both for an operation by the other one, less that by the home, is the
-//! cost of a crossing. A second controller gains as much as the busier one of both is less busy than the home alone.
+//! One controller is the home, the other one forwards to it. The same load uses the portals of the home, of the other
+//! one, and of both in equal parts, alternately. The cost of a crossing is the processor time of both for an operation
+//! through the other one, less that through the home. The gain of a second controller is the reduction of the busier
+//! one's load compared with the home alone.
 
 use crate::array::{Array, Programs};
 use crate::ceph::Pools;
@@ -21,7 +22,7 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// By which portals the load comes.
+/// Portals of the load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Home,
@@ -44,7 +45,7 @@ struct Rig {
 /// Measures in a folder below `parent` and a namespace of its own.
 ///
 /// # Errors
-/// When a controller does not start, or a command fails.
+/// If a controller does not start, or a command fails.
 pub fn run(programs: &Programs, parent: &Path, place: &Pools, options: Options) -> Result<Vec<Row>> {
     let scratch = Scratch::new(parent, "crossing")?;
     let mut pair = Pair::start(programs, scratch.path(), place)?;
@@ -85,7 +86,7 @@ impl Rig {
         let mut rounds = Vec::new();
         for round in 0..self.options.rounds {
             let mut found = [[0.0; 2]; 3];
-            // Each is first as often as the others: what comes first may change conditions for what follows.
+            // The order rotates, since a run may change conditions for the next.
             for index in (0..3).map(|index| (index + round) % 3) {
                 let by = [By::Home, By::Other, By::Both][index];
                 found[index] = self.put(by, self.load(direction), Until::Time(self.options.time))?;
@@ -110,7 +111,7 @@ impl Rig {
         ])
     }
 
-    /// Puts a load on the pair; returns what an operation cost each controller.
+    /// Runs a load on the pair; returns the processor time of an operation on each controller.
     fn put(&self, by: By, load: Load, until: Until) -> Result<Cost> {
         let controllers = self.pair.controllers();
         let used = || -> Result<[Duration; 2]> {

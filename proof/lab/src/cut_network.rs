@@ -1,56 +1,57 @@
-//! A network namespace of one thread and its child processes, in which packets to or from a port are dropped: what goes over
-//! loopback is cut in one direction or both, without a sign to either end.
+//! A network namespace of one thread and its child processes, which drops packets to or from a port: loopback traffic
+//! is cut in one direction or both, unnoticed by either end.
 //!
-//! Routing rules do it, which every Linux with iproute2 has. A relay between both ends would close connections instead.
+//! It uses routing rules, which every Linux with iproute2 has. A relay between both ends would close connections
+//! instead.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::process::{Command, Stdio};
 
-/// Which packets of connections to a port are dropped.
+/// Dropped packets of connections to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Those to the port.
+    /// Packets to the port.
     To,
-    /// Those from the port.
+    /// Packets from the port.
     From,
-    /// All.
+    /// All packets.
     Both,
 }
 
-/// The rules of drops, before that of the addresses of this machine.
+/// Preferences of the drop rules, before the rule for local addresses.
 const PREFERENCES: [(&str, &str); 2] = [("dport", "10"), ("sport", "11")];
-/// The names of an interface and of its other end.
+/// Names of an interface and of its other end.
 const INTERFACE: &str = "lab0";
 const OTHER_END: &str = "lab1";
 const LOCAL_PREFERENCE: &str = "100";
 
-/// The namespace, which is that of this thread from now on.
+/// The namespace, which this thread has entered.
 pub struct CutNetwork {
     port: Option<(u16, Direction)>,
 }
 
 impl CutNetwork {
-    /// Moves this thread into a new network with a loopback interface only.
+    /// Moves this thread into a new network with only a loopback interface.
     ///
     /// # Errors
-    /// Why there can be none: the rights of root, or iproute2 are missing.
+    /// The reason why this is impossible: root permissions or iproute2 are missing.
     pub fn enter() -> Result<Self> {
-        // SAFETY: takes no pointer; sockets that are open stay in their network.
+        // SAFETY: the call takes no pointer; open sockets stay in their network.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             let error = std::io::Error::last_os_error();
             return Err(error).context("no network namespace can be made, which needs root");
         }
         ip(&["link", "set", "lo", "up"])?;
-        // The rules of drops have to come first.
+        // The drop rules must come first.
         ip(&["rule", "add", "pref", LOCAL_PREFERENCE, "lookup", "local"])?;
         ip(&["rule", "del", "pref", "0"])?;
         Ok(Self { port: None })
     }
 
-    /// Gives it an interface with an address, such as `192.0.2.1/24`. Its other end has none.
+    /// Adds an interface with an address, such as `192.0.2.1/24`. Its other end has none.
     ///
     /// # Errors
-    /// When the kernel has no virtual Ethernet.
+    /// If the kernel has no virtual Ethernet.
     pub fn add_interface(&self, address: &str) -> Result<()> {
         ip(&["link", "add", INTERFACE, "type", "veth", "peer", "name", OTHER_END])?;
         ip(&["address", "add", address, "dev", INTERFACE])?;
@@ -58,10 +59,10 @@ impl CutNetwork {
         ip(&["link", "set", INTERFACE, "up"])
     }
 
-    /// Drops packets of connections to a port from now on.
+    /// Drops packets of connections to a port.
     ///
     /// # Errors
-    /// When something is cut already, or the kernel has no such rules.
+    /// If packets are already dropped, or the kernel lacks such rules.
     pub fn cut(&mut self, port: u16, direction: Direction) -> Result<()> {
         ensure!(self.port.is_none(), "the network is cut already");
         self.port = Some((port, direction));
@@ -71,10 +72,10 @@ impl CutNetwork {
         })
     }
 
-    /// Drops nothing any more.
+    /// Ends the dropping.
     ///
     /// # Errors
-    /// When the rules can't be removed.
+    /// If the rules can't be removed.
     pub fn mend(&mut self) -> Result<()> {
         let (_, direction) = self.port.take().context("the network is not cut")?;
         rules(direction).try_for_each(|(_, preference)| ip(&["rule", "del", "pref", preference]))
@@ -106,7 +107,7 @@ mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// Sends a byte, and waits for it unless it is dropped. A byte on loopback is there when it has been sent.
+    /// Sends a byte, and waits for it unless it is dropped. A byte on loopback arrives with the send.
     fn send(from: &mut TcpStream, to: &mut TcpStream, is_dropped: bool) {
         from.write_all(b"x").unwrap();
         to.set_nonblocking(is_dropped).unwrap();
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn packets_are_dropped_in_one_direction_and_come_when_it_is_mended() {
-        // The thread of a test ends with its namespace.
+        // The test's thread ends with its namespace.
         let mut network = match CutNetwork::enter() {
             Ok(network) => network,
             Err(reason) => return println!("left out: {reason:#}"),
@@ -135,7 +136,7 @@ mod tests {
             send(&mut near, &mut far, to);
             send(&mut far, &mut near, from);
             network.mend().unwrap();
-            // TCP sends again what was dropped.
+            // TCP retransmits dropped packets.
             for (end, is_due) in [(&mut far, to), (&mut near, from)] {
                 if is_due {
                     end.read_exact(&mut [0]).unwrap();

@@ -1,7 +1,7 @@
-//! The checker at work: sends commands over all paths, keeps them in flight together, and records how each one ended.
+//! Execution of the checker: sends commands over all paths, keeps several in flight, and records their results.
 //!
-//! One thread sends and receives everything, so that the order of its events is the real order: what was answered before
-//! something else was sent came before it.
+//! One thread sends and receives everything, so the order of its events is the real-time order: a response received
+//! before a command was sent precedes it.
 
 use super::history::{Action, Tick, Value};
 use super::management::{Chores, Management};
@@ -15,40 +15,40 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Commands that a path has in flight, at most.
+/// Maximum number of commands in flight per path.
 const DEPTH: usize = 8;
-/// A target that says nothing for this time has stalled.
+/// Time without any response after which a target counts as stalled.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long one poll waits: chores of the operator are looked at in between.
+/// Timeout of one poll; operator chores are checked in between.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Events of a block printed when nothing explains them.
+/// Maximum number of printed events of an unexplained block.
 const MAX_PRINTED_EVENTS: usize = 30;
 
-/// How the checker works.
+/// Parameters of the checker.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Determines what is sent.
+    /// Seed of the commands.
     pub seed: u64,
     /// Paths may be lost, and commands may fail.
     pub faults: bool,
-    /// Hosts reserve units; if so, whether registrations persist through a loss of power.
+    /// Whether hosts reserve units; if so, whether registrations persist through a power loss.
     pub reservations: Option<bool>,
 }
 
-/// What was done.
+/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Commands that were answered.
+    /// Commands with a response.
     pub answered: u64,
-    /// Of these, writes and compares that took effect.
+    /// Writes and compares that took effect.
     pub changed: u64,
-    /// Compares that found another value.
+    /// Compares with a miscompare.
     pub differed: u64,
-    /// Commands refused because of a reservation.
+    /// Commands with a reservation conflict.
     pub conflicts: u64,
-    /// Commands refused for now, and unit attentions.
+    /// Commands refused temporarily, and unit attentions.
     pub refused: u64,
-    /// Commands that got no answer, or failed while faults were injected.
+    /// Commands without a response, or failed during fault injection.
     pub unanswered: u64,
     /// Reservations that were made and released.
     pub reservations: u64,
@@ -56,7 +56,7 @@ pub struct Report {
     pub resized: u64,
     /// Snapshots that were compared.
     pub snapshots: u64,
-    /// Operations on sectors that an order explains.
+    /// Operations on sectors that were explained.
     pub explained: u64,
 }
 
@@ -80,14 +80,14 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// A path that is there, or was lost.
+/// A path, open or lost.
 struct Path {
     host: usize,
     name: String,
     port: Option<Box<dyn Port>>,
 }
 
-/// A command under way.
+/// A command in flight.
 struct Flight {
     path: usize,
     unit: usize,
@@ -106,7 +106,7 @@ enum What {
         from: Value,
         to: Value,
     },
-    /// A step of the reservation that is being made or released.
+    /// A step of the current reservation.
     Reservation,
 }
 
@@ -117,7 +117,7 @@ pub struct Checker {
     paths: Vec<Path>,
     pub(super) units: Vec<Unit>,
     flights: BTreeMap<u64, Flight>,
-    /// What was sent since histories began, for reports: by command.
+    /// Descriptions of sent commands, for reports.
     sent: BTreeMap<u64, String>,
     now: Tick,
     fresh: Value,
@@ -125,12 +125,12 @@ pub struct Checker {
     /// No further reservation begins.
     closing: bool,
     pub(super) chores: Chores,
-    /// What was done.
+    /// Counters.
     pub report: Report,
 }
 
 impl Checker {
-    /// Checks these units, whose content does not matter.
+    /// A checker of these units, whose content is overwritten.
     pub fn new(units: Vec<Unit>, options: Options) -> Self {
         Self {
             options,
@@ -154,7 +154,7 @@ impl Checker {
         self.paths.len() - 1
     }
 
-    /// A path that was lost is there again.
+    /// Restores a lost path.
     pub fn restore_path(&mut self, path: usize, port: Box<dyn Port>) {
         self.paths[path].port = Some(port);
     }
@@ -164,7 +164,7 @@ impl Checker {
         (0..).zip(&self.paths).filter(|(_, path)| path.port.is_none()).map(|(index, _)| index)
     }
 
-    /// Numbers for choices of the same run.
+    /// Random source for choices of the same run.
     pub fn seed(&mut self) -> &mut Seed {
         &mut self.seed
     }
@@ -174,10 +174,10 @@ impl Checker {
         self.now
     }
 
-    /// Writes a value to every watched block: from then on no two values are alike.
+    /// Writes a value to every watched block, so that all values are unique.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The fault found.
     pub fn fill(&mut self) -> Result<()> {
         for unit in 0..self.units.len() {
             let runs: Vec<Run> = self.units[unit].areas().collect();
@@ -188,10 +188,10 @@ impl Checker {
         self.settle(None)
     }
 
-    /// Keeps all paths busy until this many commands were answered.
+    /// Keeps all paths busy until this many commands have a response.
     ///
     /// # Errors
-    /// What contradicts the standards, or stalls.
+    /// A violation of the standards, or a stall.
     pub fn run(&mut self, answers: u64, mut management: Option<&mut (dyn Management + '_)>) -> Result<()> {
         let goal = self.report.answered + answers;
         let mut heard = (Instant::now(), self.report.answered);
@@ -215,20 +215,19 @@ impl Checker {
         Ok(())
     }
 
-    /// Fills all queues and sends them: what comes next happens with commands of all hosts under way.
+    /// Fills all queues and sends them, so that commands of all hosts are in flight.
     ///
     /// # Errors
-    /// What contradicts the standards.
+    /// A violation of the standards.
     pub fn load(&mut self) -> Result<()> {
         self.fill_queues()?;
         self.exchange()
     }
 
-    /// Waits until everything has ended, reads every watched block and all snapshots, checks all histories, and begins them
-    /// again.
+    /// Waits for all commands, reads every watched block and all snapshots, checks all histories, and restarts them.
     ///
     /// # Errors
-    /// The first history that nothing explains.
+    /// The first unexplained history.
     pub fn settle(&mut self, management: Option<&mut (dyn Management + '_)>) -> Result<()> {
         let start = Instant::now();
         self.closing = true;
@@ -255,10 +254,10 @@ impl Checker {
         Ok(())
     }
 
-    /// Takes what has been answered on every path, and gives the paths up: commands without an answer took effect or not.
+    /// Takes the responses of every path, and gives the paths up: commands without a response took effect or not.
     ///
     /// # Errors
-    /// What contradicts the standards.
+    /// A violation of the standards.
     pub fn abandon(&mut self) -> Result<()> {
         let start = Instant::now();
         while !self.flights.is_empty() && self.paths.iter().any(|path| path.port.is_some()) {
@@ -268,16 +267,16 @@ impl Checker {
         (0..self.paths.len()).try_for_each(|path| self.lose(path))
     }
 
-    /// Commands that got no answer had their effect until now, or never will: their nexuses or the process that had them are gone.
+    /// Ends the effect of commands without a response: their nexuses or the process have ended.
     pub fn fence(&mut self) {
         let now = self.tick();
         self.units.iter_mut().for_each(|unit| unit.fence(now));
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until no command is in flight.
     ///
     /// # Errors
-    /// What contradicts the standards, or stalls.
+    /// A violation of the standards, or a stall.
     pub fn drain(&mut self) -> Result<()> {
         let start = Instant::now();
         while !self.flights.is_empty() {
@@ -302,7 +301,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Prints what happened to a block, in the order of the answers.
+    /// Prints the events of a block, in the order of responses.
     fn print(&self, found: &Contradiction) {
         let operations = found.history.operations();
         let first = operations.len().saturating_sub(MAX_PRINTED_EVENTS);
@@ -314,7 +313,7 @@ impl Checker {
         }
     }
 
-    /// New values for this many blocks: the first one.
+    /// Allocates new values for this many blocks; returns the first.
     fn values(&mut self, blocks: u64) -> Value {
         let first = self.fresh;
         self.fresh += blocks;
@@ -331,7 +330,7 @@ impl Checker {
         Ok(())
     }
 
-    /// The next command.
+    /// Chooses the next command.
     fn choose(&mut self) -> Result<(usize, Run, What)> {
         let index = self.seed.range(0, self.units.len() as u64) as usize;
         let most = [1, 1, 8, 64][self.seed.range(0, 4) as usize];
@@ -342,7 +341,7 @@ impl Checker {
             0..8 => (run, What::Read),
             8..14 => (run, What::Write { first: self.values(run.blocks) }),
             14 if unit.take_zero(run)? => (run, What::Zero),
-            // Of few blocks, so that hosts compete for them.
+            // Usually few blocks, so that hosts compete for them.
             _ => {
                 let area = unit.areas().next().context("no area")?;
                 let lba = if self.seed.one_in(2) { area.lba + self.seed.range(0, 4) } else { single.lba };
@@ -399,7 +398,7 @@ impl Checker {
         }
     }
 
-    /// Sends a command, again and again until it is done; a write with other values each time.
+    /// Repeats a command until it succeeds; a write uses new values each time.
     fn send_surely(&mut self, unit: usize, run: Run, what: What) -> Result<()> {
         let start = Instant::now();
         loop {
@@ -459,7 +458,7 @@ impl Checker {
         tags.into_iter().try_for_each(|tag| self.end(Answer { tag, outcome: None }))
     }
 
-    /// A command ended.
+    /// Processes the end of a command.
     fn end(&mut self, Answer { tag, outcome }: Answer) -> Result<()> {
         let returned = self.tick();
         let flight = self.flights.remove(&tag).context("an answer to nothing")?;
@@ -522,7 +521,7 @@ impl Checker {
         }
     }
 
-    /// A command took effect or not; `ended`: it does not any more.
+    /// Records a command that took effect or not; `ended`: it has no effect after its span.
     fn unknown(&mut self, unit: usize, run: Run, what: What, (span, ended): (Span, bool)) -> Result<()> {
         self.report.unanswered += 1;
         let unit = &mut self.units[unit];
@@ -539,7 +538,7 @@ impl Checker {
         Ok(())
     }
 
-    /// The reservation that is being made.
+    /// The current reservation.
     pub(super) fn episode(&mut self) -> &mut Option<Episode> {
         &mut self.episode
     }
@@ -550,7 +549,7 @@ impl Checker {
         self.seed.one_in(50).then_some(persistent)
     }
 
-    /// Whether the reservation that is held is to end now.
+    /// Whether the current reservation must end now.
     pub(super) fn is_closing(&self) -> bool {
         self.closing
     }
@@ -560,18 +559,18 @@ impl Checker {
         self.options.faults
     }
 
-    /// No more reservations are made: the target does not know them.
+    /// Stops making reservations: the target does not support them.
     pub(super) fn give_up_reservations(&mut self) {
         self.options.reservations = None;
     }
 
-    /// Paths of a host; `None` if one was lost.
+    /// Paths of a host; `None` if one is lost.
     pub(super) fn paths_of(&self, host: usize) -> Option<Vec<usize>> {
         let paths = (0..).zip(&self.paths).filter(|(_, path)| path.host == host);
         paths.map(|(index, path)| path.port.is_some().then_some(index)).collect()
     }
 
-    /// How many hosts there are.
+    /// Number of hosts.
     pub(super) fn hosts(&self) -> usize {
         self.paths.iter().map(|path| path.host + 1).max().unwrap_or(0)
     }

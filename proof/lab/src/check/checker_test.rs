@@ -110,7 +110,7 @@ fn survive_losses(fault: Fault, seed: u64) -> Result<u64> {
             lost.push(port.lost.clone());
             checker.restore_path(path, Box::new(port));
         }
-        // What is read now shows whether a command without an answer took effect.
+        // Later reads show whether a command without a response took effect.
         checker.run(500, None)?;
         target.borrow_mut().deliver_late();
         checker.settle(None)?;

@@ -1,34 +1,35 @@
-//! The history of one sector, and whether some order of its operations explains it: one that respects real time (linearizability).
+//! History of one sector, and the check that some order of its operations explains it and respects real time
+//! (linearizability).
 //!
-//! Every value is written once, so a read says which write it saw. All operations of a value form a *cluster*; successful compares
-//! join clusters to chains, whose inner order is given. In any order that explains the history a chain is one block. The
-//! block's zone is what lies between its first return and its last invocation; the history has an order exactly if zones do not
-//! contradict each other (Gibbons and Korach, Testing Shared Memories, SIAM J. Comput. 26, 1997). That takes one pass over
+//! Every value is written once, so a read identifies its write. All operations of a value form a *cluster*; successful
+//! compares join clusters to chains with a given inner order. In any valid order, a chain is one block. The zone of a
+//! block lies between its first return and its last invocation; a valid order exists exactly if zones do not contradict
+//! each other (Gibbons and Korach, Testing Shared Memories, SIAM J. Comput. 26, 1997). The check takes one pass over
 //! the operations, and a sort of the blocks, which are nearly in order.
 
 use std::collections::HashMap;
 use std::fmt::{self, Display};
 
-/// A place in the order of invocations and returns at all hosts; no two are alike.
+/// A unique position in the order of invocations and returns at all hosts.
 pub type Tick = u64;
-/// What a sector holds; zero is zeros.
+/// Value of a sector; zero means zeros.
 pub type Value = u64;
 
-/// What an operation did to the sector.
+/// Effect or result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It returned this.
+    /// Returned this value.
     Read(Value),
-    /// It wrote this.
+    /// Wrote this value.
     Write(Value),
-    /// COMPARE AND WRITE that succeeded.
+    /// A successful COMPARE AND WRITE.
     Swap {
-        /// What it compared with.
+        /// The compared value.
         from: Value,
-        /// What it wrote.
+        /// The written value.
         to: Value,
     },
-    /// COMPARE AND WRITE that found another value than this.
+    /// A COMPARE AND WRITE that found another value than this.
     Differs(Value),
 }
 
@@ -37,13 +38,13 @@ pub enum Action {
 pub struct Operation {
     /// The command, for reports.
     pub command: u64,
-    /// When it was sent.
+    /// Time of sending.
     pub invoked: Tick,
-    /// When its answer came, or until when it took effect if it did; `None` if it may still take effect.
+    /// Time of the response, or the latest time of an effect; `None` if it may still take effect.
     pub returned: Option<Tick>,
-    /// False if it got no answer: it took effect or not. Only writes and compares are recorded then.
+    /// False if there was no response: it took effect or not. Recorded only for writes and compares.
     pub answered: bool,
-    /// What it did.
+    /// Effect or result.
     pub action: Action,
 }
 
@@ -53,21 +54,22 @@ impl Operation {
     }
 }
 
-/// Why no order explains a history.
+/// Reason why no order explains a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// A value that no command has written to this sector.
     NeverWritten(Value),
     /// Two compares of the same value succeeded.
     ComparedTwice(Value),
-    /// The second value was there before the first one was last seen, and also after it was first seen: an old value came back.
+    /// The second value occurs before the last and after the first observation of the first value: an old value
+    /// returned.
     Contradiction {
         /// A value.
         first: Value,
         /// Another one.
         second: Value,
     },
-    /// A compare failed although the sector held the value all the time.
+    /// A compare failed although the sector had the value at all times.
     WronglyDiffers(Value),
 }
 
@@ -89,19 +91,19 @@ impl Display for Violation {
     }
 }
 
-/// What is known of one value.
+/// Knowledge of one value.
 #[derive(Clone, Copy, Debug)]
 struct Cluster {
     value: Value,
-    /// When its write was sent, and until when it was done.
+    /// Time at which its write was sent, and latest time of its effect.
     written: (Tick, Tick),
-    /// What was compared to write it.
+    /// The value compared by its write.
     from: Option<Value>,
-    /// The compare that replaced it: its invocation, its end, and what it wrote.
+    /// The compare that replaced it: invocation, end, and written value.
     replaced: Option<(Tick, Tick, Value)>,
     /// The last invocation and the first return of its reads.
     reads: Option<(Tick, Tick)>,
-    /// Its write was answered, or something has seen it.
+    /// Whether its write had a response, or the value was observed.
     happened: bool,
 }
 
@@ -122,25 +124,25 @@ impl Cluster {
 struct Zone {
     first_return: Tick,
     last_invocation: Tick,
-    /// When its first write was sent.
+    /// Time at which its first write was sent.
     begins: Tick,
-    /// Its first value, and its last one.
+    /// Its first and its last value.
     values: (Value, Value),
 }
 
-/// When another value may first have replaced one.
+/// Earliest times at which another value may have replaced one.
 struct Changes {
-    /// First returns of blocks in order, each with the two earliest writes of this block and those after it: when they were sent, and
-    /// the last value of their block.
+    /// First returns of blocks in order, each with the two earliest writes of this and later blocks: time of sending,
+    /// and last value of their block.
     starts: Vec<(Tick, [(Tick, Value); 2])>,
-    /// The last invocation of the block that ends with a value.
+    /// Last invocation of the block that ends with a value.
     ends: HashMap<Value, Tick>,
 }
 
 impl Changes {
     fn new(clusters: &HashMap<Value, Cluster>, zones: &[Zone]) -> Self {
         let blocks = zones.iter().map(|zone| (zone.first_return, (zone.begins, zone.values.1)));
-        // What got no answer and was not seen may have been there for a moment.
+        // An unobserved value without a response may have existed for a moment.
         let unseen = clusters.values().filter(|it| !it.happened);
         let unseen = unseen.map(|it| (it.written.1, (it.written.0, it.value)));
         let mut blocks: Vec<_> = blocks.chain(unseen).collect();
@@ -157,7 +159,7 @@ impl Changes {
         Self { starts, ends: zones.iter().map(|zone| (zone.values.1, zone.last_invocation)).collect() }
     }
 
-    /// When the first write was sent that may have followed all operations of this value.
+    /// Time of sending of the first write that may have followed all operations of this value.
     fn first_after(&self, cluster: &Cluster) -> Tick {
         if let Some((invoked, ..)) = cluster.replaced {
             return invoked;
@@ -170,39 +172,40 @@ impl Changes {
     }
 }
 
-/// The operations of one sector since a moment at which its value was known.
+/// Operations of one sector since a time at which its value was known.
 #[derive(Clone, Debug)]
 pub struct History {
     initial: Value,
-    /// When it was known.
+    /// That time.
     since: Tick,
     operations: Vec<Operation>,
 }
 
 impl History {
-    /// A sector that holds this value at this moment.
+    /// A sector with this value at this time.
     pub fn new(initial: Value, since: Tick) -> Self {
         Self { initial, since, operations: Vec::new() }
     }
 
-    /// Adds an operation that has ended. They are best added in the order of their returns.
+    /// Adds an ended operation, preferably in the order of returns.
     pub fn push(&mut self, operation: Operation) {
         self.operations.push(operation);
     }
 
-    /// What happened, as it was added.
+    /// The operations in the order of addition.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// Operations without an answer end here: what had not taken effect by then never will.
+    /// Ends the possible effect of operations without a response.
     pub fn fence(&mut self, now: Tick) {
         for operation in self.operations.iter_mut().filter(|it| it.returned.is_none()) {
             operation.returned = Some(now);
         }
     }
 
-    /// Begins again with this value, which a read returned when nothing else was under way. What may still take effect stays.
+    /// Restarts with this value, which a read returned without concurrent operations. Operations that may still take
+    /// effect stay.
     pub fn restart(&mut self, value: Value, now: Tick) {
         let seen: Vec<Value> = self.operations.iter().filter_map(|it| seen(it.action)).collect();
         self.operations.retain(|it| {
@@ -211,10 +214,10 @@ impl History {
         (self.initial, self.since) = (value, now);
     }
 
-    /// Whether some order explains the history.
+    /// Checks that some order explains the history.
     ///
     /// # Errors
-    /// Why none does.
+    /// The reason why none does.
     pub fn check(&self) -> Result<(), Violation> {
         let clusters = self.clusters()?;
         let zones = zones(&clusters)?;
@@ -222,7 +225,7 @@ impl History {
         self.check_failed_compares(&clusters, &zones)
     }
 
-    /// A compare that failed with a value has its place before all operations of that value, or after them and after another write.
+    /// A failed compare must precede all operations of its value, or follow them and another write.
     fn check_failed_compares(
         &self,
         clusters: &HashMap<Value, Cluster>,
@@ -273,8 +276,8 @@ impl History {
         Ok(clusters)
     }
 
-    /// Joins each value to the compare that replaced it. What was compared successfully was there, though the command that wrote it
-    /// got no answer; a command without an answer whose value nothing has seen counts as one that did not happen.
+    /// Joins each value to the compare that replaced it. A successfully compared value existed, even if its write had
+    /// no response; an unobserved write without a response counts as not performed.
     fn link(&self, clusters: &mut HashMap<Value, Cluster>) -> Result<(), Violation> {
         let happened =
             |clusters: &HashMap<Value, Cluster>, value| clusters.get(&value).is_some_and(|it| it.happened);
@@ -300,7 +303,7 @@ impl History {
     }
 }
 
-/// The value that an action has seen in the sector.
+/// The value that an action observed in the sector.
 fn seen(action: Action) -> Option<Value> {
     match action {
         Action::Read(value) | Action::Swap { from: value, .. } => Some(value),
@@ -308,7 +311,7 @@ fn seen(action: Action) -> Option<Value> {
     }
 }
 
-/// The value that an action leaves.
+/// The value that an action leaves in the sector.
 fn written(action: Action) -> Option<Value> {
     match action {
         Action::Write(value) | Action::Swap { to: value, .. } => Some(value),
@@ -316,14 +319,14 @@ fn written(action: Action) -> Option<Value> {
     }
 }
 
-/// The blocks of the order. Within a chain no operation may end before one that is to come earlier was sent.
+/// The blocks of the order. Within a chain, no operation may end before an earlier one was sent.
 fn zones(clusters: &HashMap<Value, Cluster>) -> Result<Vec<Zone>, Violation> {
     let mut zones = Vec::with_capacity(clusters.len());
     let mut placed = 0;
     for head in clusters.values().filter(|it| it.happened && it.from.is_none()) {
         let (begins, values) = (head.written.0, (head.value, head.value));
         let mut zone = Zone { first_return: Tick::MAX, last_invocation: 0, begins, values };
-        // The last invocation of what comes before, and whose it is.
+        // The last invocation of the predecessors, and its value.
         let (mut before, mut whose) = (0, head.value);
         let mut next = Some(head);
         while let Some(cluster) = next {
@@ -347,7 +350,7 @@ fn zones(clusters: &HashMap<Value, Cluster>) -> Result<Vec<Zone>, Violation> {
     }
     match clusters.values().filter(|it| it.happened).count() == placed {
         true => Ok(zones),
-        // What is in no chain that has a beginning is in a circle of compares.
+        // A value in no chain with a beginning is in a cycle of compares.
         false => {
             let value =
                 clusters.values().find(|it| it.happened && it.from.is_some()).map_or(0, |it| it.value);
@@ -360,7 +363,7 @@ fn zones(clusters: &HashMap<Value, Cluster>) -> Result<Vec<Zone>, Violation> {
 fn contradiction(zones: &[Zone]) -> Result<(), Violation> {
     let mut zones: Vec<&Zone> = zones.iter().collect();
     zones.sort_by_key(|zone| zone.first_return);
-    // The one whose last invocation is the latest, of those with an earlier first return.
+    // The block with the latest last invocation, of those with an earlier first return.
     let mut latest: Option<&Zone> = None;
     for zone in zones {
         if let Some(other) = latest

@@ -19,7 +19,7 @@ fn check(operations: &[Operation]) -> Result<(), Violation> {
     history(operations).check()
 }
 
-/// Every order is tried: the definition itself.
+/// Tries every order, as in the definition.
 fn is_explained(value: Value, rest: &[Operation]) -> bool {
     let first_end = rest.iter().map(Operation::end).min();
     let Some(first_end) = first_end else { return true };
@@ -30,7 +30,7 @@ fn is_explained(value: Value, rest: &[Operation]) -> bool {
         let it = rest[index];
         let mut others = rest.to_vec();
         others.remove(index);
-        // What was not answered may not have happened at all.
+        // An operation without a response may not have been performed.
         let skipped = !it.answered && is_explained(value, &others);
         let next = match it.action {
             Action::Read(seen) if seen == value => Some(value),
@@ -44,7 +44,7 @@ fn is_explained(value: Value, rest: &[Operation]) -> bool {
     })
 }
 
-/// Some operations at random moments, with answers that may be right.
+/// Some operations at random times, with possible results.
 fn random(seed: &mut Seed) -> Vec<Operation> {
     let count = seed.range(1, 7) as usize;
     let mut ticks: Vec<Tick> = (2..2 + 2 * count as u64).collect();
@@ -90,7 +90,7 @@ fn a_stale_read_is_found() {
     assert_eq!(check(&[write, operation(4, 5, Action::Read(2))]), Ok(()));
     let found = check(&[write, operation(4, 5, Action::Read(1))]);
     assert!(matches!(found, Err(Violation::Contradiction { .. })), "{found:?}");
-    // While the write is under way either is right, but never the old one after the new one.
+    // During the write either value is right, but never the old one after the new one.
     let write = operation(2, 9, Action::Write(2));
     let [new, old] = [Action::Read(2), Action::Read(1)];
     assert_eq!(check(&[operation(3, 4, old), operation(5, 6, new), write]), Ok(()));
@@ -141,7 +141,7 @@ fn a_history_that_begins_again_keeps_what_may_still_happen() {
 
 #[test]
 fn a_long_history_is_checked_in_one_pass() {
-    // One value after the other, each read twice: quadratic work would not end.
+    // Values in sequence, each read twice: a quadratic algorithm would not end.
     let mut history = History::new(1, 1);
     for value in 2..200_000 {
         let at = value * 6;

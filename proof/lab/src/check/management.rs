@@ -1,5 +1,5 @@
-//! What an operator does beside the hosts: units grow, and snapshots are taken, whose content must be that of one moment between the
-//! request and its answer.
+//! Operator actions during the check: units grow, and snapshots are taken, whose content must be that of one moment
+//! between request and response.
 
 use super::checker::Checker;
 use super::history::Tick;
@@ -7,41 +7,41 @@ use super::unit::{Run, Span};
 use anyhow::{Context, Result, bail, ensure};
 use std::process::Child;
 
-/// Answers between two chores.
+/// Responses between two chores.
 const CHORE_INTERVAL_ANSWERS: u64 = 400;
-/// Snapshots that are kept before histories are checked.
+/// Maximum number of snapshots between checks of histories.
 const MAX_SNAPSHOTS: usize = 4;
-/// How often a unit grows, and by how many blocks each time.
+/// Maximum number of growths of a unit, and blocks of each.
 const MAX_GROWTHS: u32 = 4;
 const GROWTH_BLOCKS: u64 = 2048;
 
-/// Orders to the array under test.
+/// Operator interface of the array under test.
 pub trait Management {
-    /// Gives a unit this size.
+    /// Resizes a unit.
     ///
     /// # Errors
-    /// When the request can't be made.
+    /// If the request can't be made.
     fn grow(&mut self, unit: usize, bytes: u64) -> Result<Child>;
 
     /// Takes a snapshot of a unit.
     ///
     /// # Errors
-    /// When the request can't be made.
+    /// If the request can't be made.
     fn snapshot(&mut self, unit: usize, name: &str) -> Result<Child>;
 
     /// Reads blocks of a snapshot, and deletes it.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// If it can't be read.
     fn read_snapshot(&mut self, unit: usize, name: &str, runs: &[Run]) -> Result<Vec<Vec<u8>>>;
 }
 
-/// Chores under way and done.
+/// Current and finished chores.
 #[derive(Default)]
 pub struct Chores {
     running: Option<(Child, Chore)>,
     taken: Vec<Taken>,
-    /// Commands answered before the next chore begins.
+    /// Number of responses before the next chore.
     due: u64,
     count: u64,
     growths: u32,
@@ -62,7 +62,7 @@ struct Taken {
 }
 
 impl Checker {
-    /// Looks after the chore under way, or begins one.
+    /// Continues the current chore, or begins one.
     pub(super) fn advance_chores(&mut self, management: &mut dyn Management) -> Result<()> {
         if let Some((child, _)) = &mut self.chores.running {
             return match child.try_wait()? {
@@ -110,7 +110,7 @@ impl Checker {
         let output = child.wait_with_output()?;
         let now = self.tick();
         if !output.status.success() {
-            // It happened or not: a size stays open until the next one is confirmed, a snapshot is left alone.
+            // The result is unknown: a size stays open until the next one is confirmed, a snapshot is ignored.
             let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             ensure!(self.tolerates_faults(), "the array refuses: {why}");
             return Ok(());
@@ -125,7 +125,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Waits for the chore under way, and compares all snapshots.
+    /// Waits for the current chore, and compares all snapshots.
     pub(super) fn finish_chores(&mut self, management: &mut dyn Management) -> Result<()> {
         self.chore_ended()?;
         for Taken { unit, name, runs, from, until } in std::mem::take(&mut self.chores.taken) {

@@ -1,4 +1,4 @@
-//! A target in memory with faults that can be chosen: what the checker must find, and must not complain of without them.
+//! A target in memory with selectable faults: the checker must find each fault, and report nothing without one.
 
 use super::port::{Answer, Port, Request};
 use crate::cdb::Exclusive;
@@ -10,27 +10,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_short;
 use std::rc::Rc;
 
-/// What is wrong with the target.
+/// A fault of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Path 1 answers some reads from a cache that other paths don't invalidate.
+    /// Path 1 answers some reads from a cache that writes on other paths do not invalidate.
     StaleCache,
     /// A write is acknowledged and forgotten.
     LostWrite,
-    /// A compare and a write that is not one step with it.
+    /// A compare and write that is not atomic.
     TornCompare,
-    /// A compare fails although nothing has changed.
+    /// A compare that fails without a change.
     FalseMiscompare,
-    /// A write goes to the block beside.
+    /// A write to the adjacent block.
     Misdirected,
-    /// Path 1 knows no reservations.
+    /// Path 1 ignores reservations.
     IgnoredReservation,
     /// A reservation conflict without a reservation.
     FalseConflict,
-    /// A write that got no answer takes effect after the path that sent it was lost and its nexus ended.
+    /// A write without a response that takes effect after the loss of its path and nexus.
     LateWrite,
-    /// Some bytes of a read are another block's.
+    /// A read with some bytes of another block.
     TornRead,
 }
 
@@ -47,7 +47,7 @@ pub struct Memory {
     late: Vec<(u64, Vec<u8>)>,
 }
 
-/// A command on its way: what it is, when it is carried out, and when it is answered.
+/// A command in progress: its content, and the times of execution and response.
 struct Pending {
     tag: u64,
     request: Request,
@@ -56,7 +56,7 @@ struct Pending {
     outcome: Option<Outcome>,
 }
 
-/// A path to it.
+/// A path to the target.
 pub struct MemoryPort {
     target: Rc<RefCell<Memory>>,
     path: usize,
@@ -84,7 +84,7 @@ impl Memory {
         self.blocks.get(&lba).cloned().unwrap_or_else(|| vec![0; self.block_bytes])
     }
 
-    /// What waits comes now.
+    /// Executes late writes now.
     pub fn deliver_late(&mut self) {
         for (lba, block) in std::mem::take(&mut self.late) {
             self.blocks.insert(lba, block);
@@ -95,7 +95,7 @@ impl Memory {
         self.fault == fault && self.seed.one_in(one_in)
     }
 
-    /// Does it; `None` if the second half of a compare and write comes later.
+    /// Performs a command; `None` if the second half of a compare and write follows later.
     fn perform(&mut self, path: usize, host: usize, pending: &mut Pending) -> Option<Outcome> {
         let writes = !matches!(pending.request, Request::Read { .. });
         let is_data = !matches!(
@@ -204,7 +204,7 @@ impl Port for MemoryPort {
         None
     }
 
-    /// A few commands are carried out, and a few of those that were are answered, in any order.
+    /// Executes some commands, and responds to some executed ones, in any order.
     fn service(&mut self, _: c_short, answers: &mut Vec<Answer>) -> Result<()> {
         let mut target = self.target.borrow_mut();
         if *self.lost.borrow() {

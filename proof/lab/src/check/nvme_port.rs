@@ -1,4 +1,4 @@
-//! A path of a host by NVMe/TCP: an I/O queue of a controller. A compare and write is a fused pair of commands.
+//! Path of an NVMe/TCP host: an I/O queue of a controller. A compare and write is a fused pair of commands.
 
 use super::port::{Answer, Port, Request};
 use crate::cdb::Exclusive;
@@ -11,29 +11,29 @@ use std::ffi::c_short;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Bits 1:0 of byte 1 of a command: the first and the second one of a fused pair.
+/// Bits 1:0 of byte 1 of a command: first and second command of a fused pair.
 const FUSED: [u8; 2] = [1, 2];
 /// Write Zeroes: the blocks are deallocated (DEAC).
 const DEALLOCATE: u32 = 1 << 25;
-/// Reservation Register: the registration persists through a loss of power (CPTPL).
+/// Reservation Register: the registration persists through a power loss (CPTPL).
 const PERSISTENT: u32 = 0b11 << 30;
-/// Reservation commands: no current key is compared (IEKEY).
+/// Reservation commands: ignore the existing key (IEKEY).
 const IGNORE_KEY: u32 = 1 << 3;
 
-/// An I/O queue, and the controller that it is of.
+/// An I/O queue and its controller.
 pub struct NvmePort {
     _controller: Controller,
     queue: Queue,
-    /// Namespace and bytes of a block of each unit.
+    /// Namespace and block length in bytes of each unit.
     units: Vec<(u32, u32)>,
-    /// Command identifiers that are free.
+    /// Free command identifiers.
     free: Vec<u16>,
-    /// Commands under way by their identifiers.
+    /// Outstanding commands by identifier.
     commands: Vec<Option<Part>>,
     waiting: usize,
 }
 
-/// What a command identifier stands for.
+/// Meaning of a command identifier.
 #[derive(Clone, Copy)]
 struct Part {
     tag: u64,
@@ -43,13 +43,13 @@ struct Part {
 #[derive(Clone, Copy)]
 enum Role {
     Whole,
-    /// The compare of a pair, and the identifier of its write.
+    /// The compare of a pair, with the identifier of its write.
     Compare(u16),
-    /// The write of a pair, and the status of its compare once it is known.
+    /// The write of a pair, with the status of its compare once it is known.
     Write(Option<u16>),
 }
 
-/// Where a controller is, and what it shows.
+/// Location of a controller, and its namespaces.
 pub struct Place<'a> {
     /// Its portal.
     pub portal: SocketAddr,
@@ -57,15 +57,15 @@ pub struct Place<'a> {
     pub host: &'a str,
     /// The name of the subsystem.
     pub subsystem: &'a str,
-    /// Namespaces of the units; none: those that the host sees, in order.
+    /// Namespaces of the units; if empty, those that the host sees, in order.
     pub namespaces: &'a [u32],
 }
 
 impl NvmePort {
-    /// Connects a controller with one I/O queue; `blocks`: bytes of a logical block of each unit.
+    /// Connects a controller with one I/O queue; `blocks`: block length of each unit in bytes.
     ///
     /// # Errors
-    /// When it is refused, or shows fewer namespaces than there are units.
+    /// If it is refused, or has fewer namespaces than there are units.
     pub fn connect(place: &Place, blocks: &[u32]) -> Result<Self> {
         let names = Names { portal: place.portal, host: place.host, subsystem: place.subsystem };
         let controller = Controller::connect(names, 1)?;
@@ -96,7 +96,7 @@ impl NvmePort {
         Ok(id)
     }
 
-    /// A command to blocks of a namespace.
+    /// A command for blocks of a namespace.
     fn entry(&self, opcode: u8, unit: usize, lba: u64, blocks: u32) -> [u8; 64] {
         let mut entry = sqe(opcode);
         put32(&mut entry, 4, self.units[unit].0);
@@ -105,7 +105,7 @@ impl NvmePort {
         entry
     }
 
-    /// A command of reservations, with its dword 10.
+    /// A reservation command with this dword 10.
     fn reservation(&self, opcode: u8, unit: usize, dword: u32) -> [u8; 64] {
         let mut entry = sqe(opcode);
         put32(&mut entry, 4, self.units[unit].0);
@@ -126,7 +126,7 @@ impl NvmePort {
                 }
                 return;
             }
-            // The status of the compare says why the write was aborted.
+            // The status of the compare explains the abort of the write.
             Role::Write(compared) => compared.filter(|compared| *compared != 0).unwrap_or(status),
         };
         self.waiting -= 1;
@@ -160,7 +160,7 @@ impl Port for NvmePort {
                 let mut compare = self.entry(opcode::COMPARE, unit, lba, 1);
                 compare[1] |= FUSED[0];
                 write[1] |= FUSED[1];
-                // The compare is first in the queue.
+                // The compare precedes the write in the queue.
                 let first = self.send(Part { tag, role: Role::Compare(0) }, compare, Transfer::Out(data))?;
                 let second =
                     self.send(Part { tag, role: Role::Write(None) }, write, Transfer::Out(replacement))?;
@@ -172,7 +172,7 @@ impl Port for NvmePort {
                 (entry, Transfer::Out(keys(0, 0)))
             }
             Request::Register { key, persistent } => {
-                // By any path of a host, which always registers the same key.
+                // Any path of a host may register, since they all use the same key.
                 let kept = if persistent { PERSISTENT } else { 0 };
                 let entry = self.reservation(opcode::RESERVATION_REGISTER, unit, kept);
                 (entry, Transfer::Out(keys(0, key)))
@@ -218,12 +218,12 @@ fn reservation_type(kind: Exclusive) -> u32 {
     }
 }
 
-/// What a status means to a host (Base 2.0, 3.3.3.2.1): the type of the code, and the code.
+/// Result for a host of a status: status code type and code (Base 2.0, 3.3.3.2.1).
 fn outcome(status: u16, data: Vec<u8>) -> Outcome {
     match status & 0x7ff {
         0 => Outcome::Good(data),
-        // Not executed, and to be tried again: aborted with the other one of its pair, namespace not ready, access of the
-        // path inaccessible or changing.
+        // Not executed, to be retried: aborted with the other half of a pair, namespace not ready, access of the path
+        // inaccessible or in transition.
         0x009 | 0x00a | 0x082 | 0x302 | 0x303 => Outcome::Busy,
         0x001 => Outcome::Unsupported,
         0x080 => Outcome::OutOfRange,

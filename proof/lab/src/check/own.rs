@@ -1,4 +1,4 @@
-//! An array of ours under the checker: its volumes, its hosts by both protocols, and its operator.
+//! The array under the checker: its volumes, hosts of both protocols, and operator.
 
 use super::management::Management;
 use super::paths::{Hosts, NvmeHosts};
@@ -12,20 +12,20 @@ use anyhow::{Context, Result, bail};
 use std::process::Child;
 use std::rc::Rc;
 
-/// Volumes of both block lengths. One is more than a checkpoint writes under one lock.
+/// Volumes with both block lengths. One is larger than the part that a checkpoint writes under one lock.
 pub const SHAPES: [Shape; 3] = [
     Shape { bytes: 16 << 20, block_bytes: 512 },
     Shape { bytes: 16 << 20, block_bytes: 4096 },
     Shape { bytes: 64 << 20, block_bytes: 4096 },
 ];
-/// The LUN of the snapshot that is read.
+/// LUN for reading snapshots.
 const SNAPSHOT_LUN: u16 = 99;
 const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:6c6f6164-206f-6620-7468-65206c6162";
 
-/// The units of these shapes.
+/// Units with these shapes.
 ///
 /// # Errors
-/// When one is too small.
+/// If one is too small.
 pub fn units(shapes: &[Shape]) -> Result<Vec<Unit>> {
     shapes
         .iter()
@@ -38,10 +38,10 @@ pub fn initiators(count: usize) -> Vec<String> {
     (0..count).map(|host| format!("iqn.2001-04.org.example:check{host}")).collect()
 }
 
-/// Makes volumes and hosts on an array, which serves NVMe/TCP if `nvme` says how many hosts it has there.
+/// Creates volumes and hosts on an array. `nvme`: number of NVMe/TCP hosts; zero for none.
 ///
 /// # Errors
-/// When the array refuses.
+/// If the array refuses.
 pub fn prepare(array: &mut Array, scsi: usize, nvme: usize) -> Result<Hosts> {
     let names = initiators(scsi);
     let initiators: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -70,12 +70,12 @@ pub fn prepare(array: &mut Array, scsi: usize, nvme: usize) -> Result<Hosts> {
     Hosts::new(names, luns, SHAPES.map(|shape| shape.block_bytes).to_vec(), nvme)
 }
 
-/// The volume of a unit, as [`Array::fresh`] names it.
+/// Name of a unit's volume, as in [`Array::fresh`].
 fn volume(unit: usize) -> String {
     format!("volume{}", unit + 1)
 }
 
-/// The operator of an array.
+/// Operator of an array.
 pub struct Operator<'a> {
     array: &'a Array,
     library: Rc<Libiscsi>,
@@ -84,10 +84,10 @@ pub struct Operator<'a> {
 }
 
 impl<'a> Operator<'a> {
-    /// Of an array that [`prepare`] has prepared.
+    /// The operator of an array prepared by [`prepare`].
     ///
     /// # Errors
-    /// When libiscsi is not installed.
+    /// If libiscsi is not installed.
     pub fn new(array: &'a Array) -> Result<Self> {
         let initiator = initiators(1).pop().context("an initiator")?;
         Ok(Self { array, library: Libiscsi::load()?, initiator, shapes: &SHAPES })
@@ -107,7 +107,7 @@ impl Management for Operator<'_> {
         let snapshot = format!("{}.{name}", volume(unit));
         self.array.connect(&snapshot, "host0", SNAPSHOT_LUN)?;
         let luns = [SNAPSHOT_LUN];
-        // A session of its own: those of the paths have the first numbers.
+        // A session of its own: the first numbers are those of the paths.
         let mut session = real::login(&self.library, self.array, &self.initiator, &luns, 40)?;
         let block_bytes = self.shapes[unit].block_bytes;
         let mut found = Vec::with_capacity(runs.len());

@@ -1,4 +1,4 @@
-//! The paths of hosts to a target: sessions of iSCSI and queues of NVMe/TCP, opened and opened again.
+//! Paths of hosts to a target: opening and reopening of iSCSI sessions and NVMe/TCP queues.
 
 use super::checker::Checker;
 use super::nvme_port::{NvmePort, Place};
@@ -12,42 +12,42 @@ use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Hosts by NVMe/TCP.
+/// NVMe/TCP hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvmeHosts {
-    /// Where controllers are.
+    /// Addresses of controllers.
     pub portals: Vec<SocketAddr>,
     /// The name of the subsystem.
     pub subsystem: String,
     /// Names of the hosts.
     pub hosts: Vec<String>,
-    /// Namespaces of the units; none: those that a host sees, in order.
+    /// Namespaces of the units; if empty, those that a host sees, in order.
     pub namespaces: Vec<u32>,
 }
 
-/// Hosts, and how they reach the units.
+/// Hosts, and their access to the units.
 pub struct Hosts {
     library: Option<Rc<Libiscsi>>,
     /// Names of initiators.
     pub initiators: Vec<String>,
     /// LUN of each unit.
     pub luns: Vec<u16>,
-    /// Bytes of a block of each unit.
+    /// Block length of each unit in bytes.
     pub blocks: Vec<u32>,
-    /// Those by NVMe/TCP.
+    /// NVMe/TCP hosts, if any.
     pub nvme: Option<NvmeHosts>,
-    /// A stale cache is planted on every path; its seed.
+    /// Seed of a stale cache on every path, if one is planted.
     pub plant: Option<u64>,
-    /// A path that is refused is tried again: its controller may not serve yet.
+    /// Whether a refused path is retried, since its controller may not serve yet.
     pub waits: bool,
 }
 
 /// A path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPath {
-    /// An initiator, and the number of its session: sessions are spread over the portals.
+    /// An initiator, and the number of its session; sessions are distributed over the portals.
     Scsi(usize, usize),
-    /// A host of NVMe, and a portal.
+    /// An NVMe host, and a portal.
     Nvme(usize, usize),
 }
 
@@ -55,7 +55,7 @@ impl Hosts {
     /// Hosts with these names.
     ///
     /// # Errors
-    /// When there are initiators and libiscsi is not installed.
+    /// If there are initiators and libiscsi is not installed.
     pub fn new(
         initiators: Vec<String>,
         luns: Vec<u16>,
@@ -66,7 +66,7 @@ impl Hosts {
         Ok(Self { library, initiators, luns, blocks, nvme, plant: None, waits: false })
     }
 
-    /// Every path: each initiator by this many portals, and each host of NVMe by each of its portals.
+    /// All paths: each initiator through this many portals, and each NVMe host through each of its portals.
     pub fn paths(&self, portals: usize) -> Vec<HostPath> {
         let scsi = (0..self.initiators.len())
             .flat_map(|host| (0..portals).map(move |portal| HostPath::Scsi(host, portal)));
@@ -77,7 +77,7 @@ impl Hosts {
         scsi.chain(nvme).collect()
     }
 
-    /// The number of a path's host among all, and what it is called in reports.
+    /// Index of a path's host, and the name of the path in reports.
     fn name(&self, path: HostPath) -> (usize, String) {
         match path {
             HostPath::Scsi(host, portal) => (host, format!("{}, path {portal}", self.initiators[host])),
@@ -91,7 +91,7 @@ impl Hosts {
     /// Opens a path to this target.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If it is refused.
     pub fn open(&self, target: &dyn Target, path: HostPath) -> Result<Box<dyn Port>> {
         let port: Box<dyn Port> = match path {
             HostPath::Scsi(host, portal) => {
@@ -113,10 +113,10 @@ impl Hosts {
         })
     }
 
-    /// Opens every path, and gives it to the checker.
+    /// Opens all paths, and adds them to the checker.
     ///
     /// # Errors
-    /// When one is refused.
+    /// If one is refused.
     pub fn open_all(
         &self,
         target: &dyn Target,

@@ -1,5 +1,4 @@
-//! Faults that are planted between the checker and its target, to show that they are found: a checker that never complains
-//! proves nothing.
+//! Faults planted between the checker and its target, to show that the checker finds them.
 
 use super::port::{Answer, Port, Request};
 use crate::host::Outcome;
@@ -8,15 +7,15 @@ use anyhow::Result;
 use std::collections::HashMap;
 use std::ffi::c_short;
 
-/// One read of this number is answered with what was read before.
+/// One of this many reads returns earlier data.
 const STALE_ONE_IN: u64 = 100;
 
-/// A path with a cache that writes by other paths do not invalidate, and that sometimes answers.
+/// A path with a cache that writes on other paths do not invalidate, and that answers some reads.
 pub struct StaleCache {
     port: Box<dyn Port>,
-    /// What was read, by unit and block.
+    /// Earlier data by unit and block.
     cache: HashMap<(usize, u64), Vec<u8>>,
-    /// Reads under way: unit, first block and blocks.
+    /// Outstanding reads: unit, first block and number of blocks.
     reads: HashMap<u64, (usize, u64, u32)>,
     seed: Seed,
 }

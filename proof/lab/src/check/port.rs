@@ -1,4 +1,4 @@
-//! A path of a host: what the checker sends over it, and what comes back, whatever the protocol.
+//! Protocol-independent path of a host: requests of the checker and their results.
 
 use crate::cdb::{self, Exclusive};
 use crate::host::Outcome;
@@ -7,99 +7,99 @@ use crate::real;
 use anyhow::Result;
 use std::ffi::c_short;
 
-/// What a command does. Addresses and counts are in logical blocks.
+/// A request. Addresses and counts are in logical blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Reads blocks.
     Read {
-        /// The first one.
+        /// First block.
         lba: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
     /// Writes blocks.
     Write {
-        /// The first one.
+        /// First block.
         lba: u64,
         /// Whole blocks.
         data: Vec<u8>,
     },
-    /// Writes zeros without sending them, and deallocates.
+    /// Writes zeros without transferring them, and deallocates.
     Zero {
-        /// The first one.
+        /// First block.
         lba: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
-    /// Writes a block if it holds the first half of the data.
+    /// Writes a block if its content equals the first half of the data.
     CompareAndWrite {
         /// The block.
         lba: u64,
-        /// What to compare with, then what to write.
+        /// The block to compare, then the block to write.
         data: Vec<u8>,
     },
-    /// Registers a key on this path, whatever was registered there; zero removes it.
+    /// Replaces the registration of this path; zero removes it.
     Register {
         /// The key.
         key: u64,
-        /// Over a loss of power.
+        /// Whether it persists through a power loss.
         persistent: bool,
     },
     /// Reserves the unit for all registered paths.
     Reserve {
-        /// That of this path.
+        /// Key of this path.
         key: u64,
-        /// What others may not do.
+        /// Excluded access of other hosts.
         kind: Exclusive,
     },
     /// Ends the reservation.
     Release {
-        /// That of this path.
+        /// Key of this path.
         key: u64,
-        /// As it was reserved.
+        /// As in the reservation.
         kind: Exclusive,
     },
 }
 
-/// A command that ended.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What [`Port::submit`] was given.
+    /// Tag passed to [`Port::submit`].
     pub tag: u64,
-    /// How it ended; `None` if it got no answer.
+    /// Outcome; `None` without a response.
     pub outcome: Option<Outcome>,
 }
 
-/// A connection of a host over which commands go to all units. It does not block.
+/// A non-blocking connection of a host for commands to all units.
 pub trait Port {
-    /// Starts a command to a unit, by its index.
+    /// Starts a command to a unit, given by index.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// If the connection is lost.
     fn submit(&mut self, tag: u64, unit: usize, request: Request) -> Result<()>;
 
-    /// Commands that have not ended.
+    /// Number of outstanding commands.
     fn in_flight(&self) -> usize;
 
-    /// What poll(2) is to wait for; `None` if [`Port::service`] may be called at any time.
+    /// Events for poll(2); `None` if [`Port::service`] may be called at any time.
     fn pollfd(&self) -> Option<libc::pollfd>;
 
-    /// Sends and receives, and adds what ended.
+    /// Sends and receives, and adds the results.
     ///
     /// # Errors
-    /// When the connection is lost. What ended before has been added.
+    /// If the connection is lost, after adding earlier results.
     fn service(&mut self, revents: c_short, answers: &mut Vec<Answer>) -> Result<()>;
 }
 
 /// A session of iSCSI.
 pub struct ScsiPort {
     session: Session,
-    /// LUN and bytes of a block of each unit.
+    /// LUN and block length in bytes of each unit.
     units: Vec<(u16, u32)>,
 }
 
 impl ScsiPort {
-    /// Takes a session over, with LUN and bytes of a block of each unit.
+    /// Takes over a session, with LUN and block length in bytes of each unit.
     pub fn new(session: Session, units: Vec<(u16, u32)>) -> Self {
         Self { session, units }
     }

@@ -1,5 +1,5 @@
-//! Reservations, one at a time: a host registers a key on all of its paths, reserves a unit, holds it for a while, releases it and
-//! removes its keys. Hosts keep sending commands all the time.
+//! Reservations, one at a time: a host registers a key on all of its paths, reserves a unit, holds it for a while,
+//! releases it and removes its keys, while hosts keep sending commands.
 
 use super::checker::Checker;
 use super::port::Request;
@@ -7,25 +7,25 @@ use crate::cdb::Exclusive;
 use crate::host::Outcome;
 use anyhow::{Context, Result, bail};
 
-/// Commands answered while a reservation is held.
+/// Maximum number of responses while a reservation is held.
 const MAX_HELD_ANSWERS: u64 = 400;
-/// The key of a host is this and its number.
+/// Base of keys; the number of the host is added.
 const KEY: u64 = 0x6c61_6200;
 
-/// A reservation on its way.
+/// A reservation in progress.
 pub struct Episode {
     host: usize,
     unit: usize,
     kind: Exclusive,
     persistent: bool,
     step: Step,
-    /// Commands of this step that are under way.
+    /// Outstanding commands of this step.
     waiting: usize,
-    /// Commands of this step that have to be sent again, by path.
+    /// Paths whose command of this step must be repeated.
     again: Vec<usize>,
-    /// The step has begun.
+    /// Whether the step has begun.
     begun: bool,
-    /// The target does not know reservations.
+    /// Whether the target lacks reservations.
     given_up: bool,
 }
 
@@ -33,14 +33,14 @@ pub struct Episode {
 enum Step {
     Register,
     Reserve,
-    /// Until this many commands were answered.
+    /// Holds until this number of responses.
     Hold(u64),
     Release,
     Remove,
 }
 
 impl Checker {
-    /// Sends what comes next of the reservation under way, or begins one.
+    /// Continues the current reservation, or begins one.
     pub(super) fn advance_reservation(&mut self) -> Result<()> {
         let Some(mut episode) = self.episode().take() else {
             let Some(persistent) = self.may_reserve() else { return Ok(()) };
@@ -54,7 +54,7 @@ impl Checker {
             *self.episode() = Some(episode);
             return Ok(());
         };
-        // A host that lost a path waits for it: its keys are registered by path.
+        // Keys are registered by path, so a host with a lost path waits for it.
         let Some(paths) = self.paths_of(episode.host).filter(|_| episode.waiting == 0) else {
             *self.episode() = Some(episode);
             return Ok(());
@@ -111,7 +111,7 @@ impl Checker {
         }
     }
 
-    /// A command of the reservation ended.
+    /// Processes the end of a reservation command.
     pub(super) fn reservation_ended(&mut self, path: usize, outcome: Option<Outcome>) -> Result<()> {
         let now = self.tick();
         let faults = self.tolerates_faults();
@@ -125,7 +125,7 @@ impl Checker {
                 }
             }
             Some(Outcome::Busy) => episode.again.push(path),
-            // By another path of the host, if keys are those of hosts.
+            // Another path of the host removed it, if keys belong to hosts.
             Some(Outcome::Conflict) if episode.step == Step::Remove => {}
             None if faults => episode.again.push(path),
             Some(Outcome::Failed(_)) if faults => episode.again.push(path),

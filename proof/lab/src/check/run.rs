@@ -1,5 +1,5 @@
-//! A run of the checker: against an array that is started for it, against tgt, or against any target by its address; with kills of
-//! the array, if they are asked for.
+//! Runs of the checker: against an array started for it, against tgt, or against any target by address; optionally with
+//! kills of the array.
 
 use super::checker::{Checker, Options, Report};
 use super::own::{self, Operator};
@@ -16,27 +16,27 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::Instant;
 
-/// How much is done.
+/// Extent of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
-    /// Determines what is sent.
+    /// Seed of the commands.
     pub seed: u64,
-    /// How often histories are checked.
+    /// Number of checks of histories.
     pub rounds: u64,
-    /// Commands before each check.
+    /// Number of responses before each check.
     pub answers: u64,
-    /// Hosts reserve units.
+    /// Whether hosts reserve units.
     pub reservations: bool,
-    /// Plants a stale cache on every path.
+    /// Whether to plant a stale cache on every path.
     pub plant: bool,
 }
 
 /// Drives of an array under the checker.
 const DRIVES: Drives = Drives { count: 4, bytes: 1 << 30 };
-/// Hosts by iSCSI and by NVMe/TCP.
+/// Numbers of iSCSI and NVMe/TCP hosts.
 const SCSI_HOSTS: usize = 2;
 const NVME_HOSTS: usize = 2;
-/// tgt does not let units grow.
+/// Units of tgt can't grow.
 const TGT_SHAPES: [Shape; 2] =
     [Shape { bytes: 16 << 20, block_bytes: 512 }, Shape { bytes: 64 << 20, block_bytes: 4096 }];
 
@@ -44,15 +44,15 @@ fn options(amount: Amount, faults: bool, persistent: bool) -> Options {
     Options { seed: amount.seed, faults, reservations: amount.reservations.then_some(persistent) }
 }
 
-/// Keeps the folder of a run that failed, unless it was to fail.
+/// Keeps the folder of a failed run, unless the failure was expected.
 fn end(scratch: Scratch, amount: Amount, result: Result<Report>) -> Result<Report> {
     if amount.plant { result } else { scratch.end(result) }
 }
 
-/// Checks an array of ours, which is killed before the histories are checked each time if `kills` says so.
+/// Checks an array of ours; with `kills` it is killed before each check of the histories.
 ///
 /// # Errors
-/// What it did wrong.
+/// The fault found.
 pub fn on_own(programs: &Programs, parent: &Path, amount: Amount, kills: bool) -> Result<Report> {
     let scratch = Scratch::new(parent, "check")?;
     let result = (|| {
@@ -78,7 +78,7 @@ pub fn on_own(programs: &Programs, parent: &Path, amount: Amount, kills: bool) -
     end(scratch, amount, result)
 }
 
-/// Kills the array under the commands of all hosts, verifies what is on its drives, and starts it again.
+/// Kills the array during commands of all hosts, verifies its drives, and restarts it.
 fn kill(array: &mut Array, checker: &mut Checker) -> Result<()> {
     checker.load()?;
     array.kill()?;
@@ -88,11 +88,11 @@ fn kill(array: &mut Array, checker: &mut Checker) -> Result<()> {
     array.restart()
 }
 
-/// Checks two controllers that share an array in Ceph: one of them, the home or the other one, is killed under the commands of all
-/// hosts before the histories are checked each time, and hosts go on at the other one.
+/// Checks two controllers that share an array in Ceph: before each check of the histories, one of them is killed during
+/// commands of all hosts, which continue at the other one.
 ///
 /// # Errors
-/// What they did wrong.
+/// The fault found.
 pub fn on_pair(programs: &Programs, parent: &Path, place: &Pools, amount: Amount) -> Result<Report> {
     let scratch = Scratch::new(parent, "check-pair")?;
     let result = (|| {
@@ -119,7 +119,7 @@ pub fn on_pair(programs: &Programs, parent: &Path, place: &Pools, amount: Amount
                 checker
                     .run(amount.answers / 4, None)
                     .with_context(|| format!("controller {} was killed", victim + 1))?;
-                // One that comes back before it was expelled does not serve hosts.
+                // A controller that returns before its expulsion does not serve hosts.
                 if pair.map_changes(1 - victim)? > expelled {
                     break;
                 }
@@ -127,7 +127,7 @@ pub fn on_pair(programs: &Programs, parent: &Path, place: &Pools, amount: Amount
             }
             pair.restart(victim)?;
             pair::retry(|| reopen(&hosts, &pair, &paths, &mut checker))?;
-            // The nexuses of the paths that were lost have ended by now.
+            // The nexuses of lost paths have ended by now.
             checker.fence();
             checker.run(amount.answers / 4, None)?;
             checker.settle(None)?;
@@ -137,10 +137,10 @@ pub fn on_pair(programs: &Programs, parent: &Path, place: &Pools, amount: Amount
     end(scratch, amount, result)
 }
 
-/// Opens all paths again that were lost.
+/// Reopens all lost paths.
 ///
 /// # Errors
-/// When one is refused.
+/// If one is refused.
 pub fn reopen(hosts: &Hosts, target: &dyn Target, paths: &[HostPath], checker: &mut Checker) -> Result<()> {
     let lost: Vec<usize> = checker.lost_paths().collect();
     for path in lost {
@@ -149,10 +149,10 @@ pub fn reopen(hosts: &Hosts, target: &dyn Target, paths: &[HostPath], checker: &
     Ok(())
 }
 
-/// Checks tgt, which shows that the checker takes more than our array for right.
+/// Checks tgt, as evidence that the checker accepts targets other than our array.
 ///
 /// # Errors
-/// What it did wrong, or that it is not installed.
+/// The fault found, or tgt is not installed.
 pub fn on_tgt(parent: &Path, amount: Amount) -> Result<Report> {
     let scratch = Scratch::new(parent, "check-tgt")?;
     let result = (|| {
@@ -167,10 +167,10 @@ pub fn on_tgt(parent: &Path, amount: Amount) -> Result<Report> {
     end(scratch, amount, result)
 }
 
-/// Checks a target that runs elsewhere, by iSCSI and, if it has the same volumes there in the same order, by NVMe/TCP.
+/// Checks a foreign target by iSCSI and, if `nvme` names the same volumes in the same order, by NVMe/TCP.
 ///
 /// # Errors
-/// What it did wrong, or why it can't be checked.
+/// The fault found, or the reason why it can't be checked.
 pub fn on_foreign(
     (foreign, initiators): (&Foreign, Vec<String>),
     nvme: Option<(&ForeignNvme, Vec<String>)>,

@@ -1,8 +1,8 @@
-//! What may be true of a unit when: its size, and which host has reserved it. One change at a time is under way.
+//! Possible states of a unit over time: its size, and its reservation. One change at a time is in progress.
 
 use super::history::Tick;
 
-/// States in the order of the changes that made them.
+/// States in the order of the changes.
 #[derive(Clone, Debug)]
 pub struct Timeline<T> {
     states: Vec<Since<T>>,
@@ -11,36 +11,36 @@ pub struct Timeline<T> {
 #[derive(Clone, Debug)]
 struct Since<T> {
     state: T,
-    /// When the change was asked for.
+    /// Time of the request.
     from: Tick,
-    /// When it was confirmed; `None` if it is under way, or got no answer.
+    /// Time of the confirmation; `None` if the change is in progress or has no response.
     settled: Option<Tick>,
 }
 
 impl<T: Copy + PartialEq> Timeline<T> {
-    /// This is true from the beginning.
+    /// The initial state.
     pub fn new(state: T) -> Self {
         Self { states: vec![Since { state, from: 0, settled: Some(0) }] }
     }
 
-    /// A change is asked for.
+    /// Notes the request of a change.
     pub fn begin(&mut self, state: T, now: Tick) {
         self.states.push(Since { state, from: now, settled: None });
     }
 
-    /// The last change is confirmed.
+    /// Notes the confirmation of the last change.
     pub fn settle(&mut self, now: Tick) {
         if let Some(last) = self.states.last_mut() {
             last.settled = last.settled.or(Some(now));
         }
     }
 
-    /// What was asked for last.
+    /// The last requested state.
     pub fn last(&self) -> Option<T> {
         self.states.last().map(|last| last.state)
     }
 
-    /// Everything that may be true at some moment from `invoked` to `returned`.
+    /// All possible states between `invoked` and `returned`.
     pub fn possible(&self, invoked: Tick, returned: Tick) -> impl Iterator<Item = T> + '_ {
         // A state may last until a later one was confirmed.
         let mut until = Tick::MAX;
@@ -51,7 +51,7 @@ impl<T: Copy + PartialEq> Timeline<T> {
         })
     }
 
-    /// Forgets what can't be true from now on.
+    /// Removes states that are impossible from now on.
     pub fn forget(&mut self, now: Tick) {
         let settled =
             self.states.iter().rposition(|since| since.settled.is_some_and(|settled| settled < now));
@@ -74,7 +74,7 @@ mod tests {
         timeline.settle(20);
         assert_eq!(possible(&timeline, 20, 30), "ba");
         assert_eq!(possible(&timeline, 21, 30), "b");
-        // One without an answer leaves both open until the next one is confirmed.
+        // A change without a response leaves both states possible until the next one is confirmed.
         timeline.begin('d', 60);
         timeline.begin('e', 70);
         timeline.settle(80);

@@ -1,4 +1,4 @@
-//! A unit under test: the sectors that are watched, each with its history, its size, and who has reserved it.
+//! A unit under test: watched sectors with their histories, size, and reservation.
 
 use super::history::{Action, History, Operation, Tick, Value};
 use super::timeline::Timeline;
@@ -7,63 +7,63 @@ use crate::host::Outcome;
 use crate::seed::{Seed, expand, stamp_of};
 use anyhow::{Context, Result, bail, ensure};
 
-/// Blocks of an area: few, so that commands meet each other.
+/// Blocks of an area: few, so that commands overlap.
 pub const AREA_BLOCKS: u64 = 96;
-/// Units of data structures in arrays: areas lie across such borders.
+/// Granularity of data structures in arrays: areas cross such boundaries.
 const BORDER_BYTES: u64 = 2 << 20;
 
-/// A host that has reserved the unit, and what others may not do.
+/// The host with the reservation, and the access that it excludes for others.
 pub type Reservation = Option<(usize, Exclusive)>;
 
-/// Which command it was, and when.
+/// Identity and time of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// The command.
     pub command: u64,
     /// The host that sent it.
     pub host: usize,
-    /// When it was sent.
+    /// Time of sending.
     pub invoked: Tick,
-    /// When its answer came.
+    /// Time of the response.
     pub returned: Tick,
 }
 
 /// A unit.
 pub struct Unit {
-    /// Bytes of a logical block.
+    /// Block length in bytes.
     pub block_bytes: u32,
-    /// First blocks of the areas that are watched.
+    /// First blocks of the watched areas.
     areas: Vec<u64>,
-    /// Their blocks, area by area.
+    /// Blocks of the areas, area by area.
     sectors: Vec<Sector>,
-    /// Its size in logical blocks.
+    /// Size in logical blocks.
     pub size: Timeline<u64>,
-    /// Who has reserved it.
+    /// The reservation.
     pub reservation: Timeline<Reservation>,
 }
 
 struct Sector {
     history: History,
-    /// The value that was seen last.
+    /// The last observed value.
     last: Value,
-    /// Zeros were written since the history began: a second time the value would not be unique.
+    /// Whether zeros were written since the history began: a second time, the value would not be unique.
     zeroed: bool,
 }
 
 /// Blocks of one area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first one.
+    /// First block.
     pub lba: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
 impl Unit {
-    /// A unit of this many blocks with zeros in it, until [`Unit::known`] says more.
+    /// A unit of this many zero blocks, until [`Unit::known`] changes that.
     ///
     /// # Errors
-    /// When it is too small.
+    /// If it is too small.
     pub fn new(block_bytes: u32, blocks: u64) -> Result<Self> {
         ensure!(blocks >= 4 * AREA_BLOCKS, "{blocks} blocks are too few: {} are needed", 4 * AREA_BLOCKS);
         let border = (BORDER_BYTES / u64::from(block_bytes)).min(blocks / 2);
@@ -82,14 +82,14 @@ impl Unit {
         Ok(unit)
     }
 
-    /// Watches one more area, which has zeros.
+    /// Watches another area, which has zeros.
     fn watch(&mut self, first: u64, now: Tick) {
         self.areas.push(first);
         let sector = || Sector { history: History::new(0, now), last: 0, zeroed: true };
         self.sectors.extend((0..AREA_BLOCKS).map(|_| sector()));
     }
 
-    /// It is asked to have this many blocks: those after the old end are watched.
+    /// Notes a requested size; the blocks after the old end are watched.
     pub fn grow(&mut self, blocks: u64, now: Tick) {
         if let Some(end) = self.size.last() {
             self.watch(end, now);
@@ -116,18 +116,18 @@ impl Unit {
         self.sectors.get_mut(index).context("a block that is not watched")
     }
 
-    /// The value of a block that was seen last.
+    /// The last observed value of a block.
     ///
     /// # Errors
-    /// When it is not watched.
+    /// If it is not watched.
     pub fn last(&mut self, lba: u64) -> Result<Value> {
         self.sector(lba).map(|sector| sector.last)
     }
 
-    /// Whether zeros may be written to these blocks, which they then are: once in a history.
+    /// Whether zeros may be written to these blocks, once in a history; marks them as written.
     ///
     /// # Errors
-    /// When one is not watched.
+    /// If one is not watched.
     pub fn take_zero(&mut self, run: Run) -> Result<bool> {
         for lba in run.lba..run.lba + run.blocks {
             if self.sector(lba)?.zeroed {
@@ -140,19 +140,19 @@ impl Unit {
         Ok(true)
     }
 
-    /// Zeros were not written to these blocks after all.
+    /// Reverts the mark, since the zeros were not written.
     ///
     /// # Errors
-    /// When one is not watched.
+    /// If one is not watched.
     pub fn return_zero(&mut self, run: Run) -> Result<()> {
         (run.lba..run.lba + run.blocks)
             .try_for_each(|lba| self.sector(lba).map(|sector| sector.zeroed = false))
     }
 
-    /// Records what a command that was answered did to a block.
+    /// Records the result of an answered command for a block.
     ///
     /// # Errors
-    /// When the block is not watched.
+    /// If the block is not watched.
     pub fn record(&mut self, lba: u64, span: Span, action: Action) -> Result<()> {
         let sector = self.sector(lba)?;
         let Span { command, invoked, returned, .. } = span;
@@ -164,10 +164,10 @@ impl Unit {
         Ok(())
     }
 
-    /// Records a write or a compare that took effect or not; `ended`: not after its span.
+    /// Records a write or compare that took effect or not; `ended`: not after its span.
     ///
     /// # Errors
-    /// When the block is not watched.
+    /// If the block is not watched.
     pub fn record_unknown(&mut self, lba: u64, span: Span, action: Action, ended: bool) -> Result<()> {
         let Span { command, invoked, returned, .. } = span;
         let returned = ended.then_some(returned);
@@ -175,20 +175,20 @@ impl Unit {
         Ok(())
     }
 
-    /// Records what a read returned.
+    /// Records the result of a read.
     ///
     /// # Errors
-    /// When it is no value that a command could have written.
+    /// If no command could have written the value.
     pub fn record_read(&mut self, lba: u64, span: Span, data: &[u8]) -> Result<()> {
         self.values(lba, data)?
             .into_iter()
             .try_for_each(|(lba, value)| self.record(lba, span, Action::Read(value)))
     }
 
-    /// Records what a snapshot holds, which was taken at some moment of the span.
+    /// Records the content of a snapshot, taken at some moment of the span.
     ///
     /// # Errors
-    /// When it is no value that a command could have written.
+    /// If no command could have written the value.
     pub fn record_snapshot(&mut self, lba: u64, span: Span, data: &[u8]) -> Result<()> {
         let Span { command, invoked, returned, .. } = span;
         for (lba, value) in self.values(lba, data)? {
@@ -199,7 +199,7 @@ impl Unit {
         Ok(())
     }
 
-    /// The values of blocks.
+    /// Values of blocks.
     fn values(&self, lba: u64, data: &[u8]) -> Result<Vec<(u64, Value)>> {
         let blocks = (lba..).zip(data.chunks(self.block_bytes as usize));
         let value = |(lba, block): (u64, &[u8])| {
@@ -210,10 +210,10 @@ impl Unit {
         blocks.map(value).collect()
     }
 
-    /// Whether a command to these blocks may end like this, by the size and the reservations that there may have been.
+    /// Checks the outcome of a command against the possible sizes and reservations.
     ///
     /// # Errors
-    /// If it may not.
+    /// If the outcome is impossible.
     pub fn check_outcome(&self, span: Span, run: Run, writes: bool, outcome: &Outcome) -> Result<()> {
         let Span { host, invoked, returned, .. } = span;
         let end = run.lba + run.blocks;
@@ -247,15 +247,15 @@ impl Unit {
         }
     }
 
-    /// Commands without an answer had their effect until now, or never will.
+    /// Ends the possible effect of commands without a response.
     pub fn fence(&mut self, now: Tick) {
         self.sectors.iter_mut().for_each(|sector| sector.history.fence(now));
     }
 
-    /// Checks every history; returns how many operations they have.
+    /// Checks every history; returns the number of operations.
     ///
     /// # Errors
-    /// The first one that nothing explains: the block, and what happened to it.
+    /// The first unexplained history: the block and its events.
     pub fn check(&self) -> Result<u64> {
         let mut operations = 0;
         for (index, sector) in self.sectors.iter().enumerate() {
@@ -270,11 +270,11 @@ impl Unit {
         Ok(operations)
     }
 
-    /// Begins all histories again with what was read last, when nothing is under way.
+    /// Restarts all histories with the last read values, when nothing is in flight.
     pub fn restart(&mut self, now: Tick) {
         for sector in &mut self.sectors {
             sector.history.restart(sector.last, now);
-            // An unanswered write of zeros may be among what stays.
+            // An unanswered write of zeros may remain.
             sector.zeroed = sector.last == 0
                 || sector.history.operations().iter().any(|it| it.action == Action::Write(0));
         }
@@ -283,14 +283,14 @@ impl Unit {
     }
 }
 
-/// A block whose history nothing explains.
+/// A block with an unexplained history.
 #[derive(Debug)]
 pub struct Contradiction {
     /// The block.
     pub lba: u64,
-    /// What is wrong.
+    /// Reason.
     pub why: String,
-    /// What happened to it.
+    /// Events of the block.
     pub history: History,
 }
 
@@ -302,7 +302,7 @@ impl std::fmt::Display for Contradiction {
 
 impl std::error::Error for Contradiction {}
 
-/// The bytes of blocks with these values.
+/// Content of blocks with these values.
 pub fn content(values: impl ExactSizeIterator<Item = Value>, block_bytes: u32) -> Vec<u8> {
     let mut data = vec![0; values.len() * block_bytes as usize];
     for (value, block) in values.zip(data.chunks_mut(block_bytes as usize)) {

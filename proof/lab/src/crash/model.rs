@@ -1,7 +1,7 @@
-//! The possible content of every logical block, given what was sent and acknowledged when: each block is a register, and each
+//! Possible content of every logical block, given all requests and acknowledgements: each block is a register, and each
 //! acknowledged write is linearizable: it took effect at one moment between its submission and its acknowledgement.
 
-/// A moment; later ones are greater.
+/// A time; later ones are greater.
 pub type Tick = u64;
 
 /// A possible content of a block: a stamp, with the times of submission and acknowledgement.
@@ -32,7 +32,7 @@ impl Model {
         Self { blocks: vec![Block::default(); blocks as usize], forgets: true }
     }
 
-    /// A copy that keeps all former contents from now on, for [`Model::span`].
+    /// A copy that records all earlier contents from now on, for [`Model::span`].
     pub fn remembering(&self) -> Self {
         Self { blocks: self.blocks.clone(), forgets: false }
     }
@@ -42,13 +42,13 @@ impl Model {
         self.blocks.len() as u64
     }
 
-    /// The stamp that the block must hold, if there is only one.
+    /// The stamp of the block, if only one is possible.
     pub fn certain(&self, lba: u64) -> Option<u64> {
         let block = &self.blocks[lba as usize];
         block.open.is_empty().then_some(block.settled)
     }
 
-    /// A write of `stamp` is sent.
+    /// Notes the sending of a write of `stamp`.
     pub fn send(&mut self, lba: u64, stamp: u64, now: Tick) {
         let block = &mut self.blocks[lba as usize];
         if block.open.is_empty() {
@@ -57,7 +57,7 @@ impl Model {
         block.open.push(Candidate { stamp, sent: now, answered: None });
     }
 
-    /// The write that was sent at `sent` is acknowledged: contents that were acknowledged before its submission are replaced.
+    /// Notes the acknowledgement of the write sent at `sent`: contents acknowledged before its submission are replaced.
     pub fn answer(&mut self, lba: u64, sent: Tick, now: Tick) {
         let block = &mut self.blocks[lba as usize];
         block.open.iter_mut().filter(|it| it.sent == sent).for_each(|it| it.answered = Some(now));
@@ -69,7 +69,7 @@ impl Model {
         }
     }
 
-    /// The write that was sent at `sent` was refused: it changed nothing.
+    /// Notes the refusal of the write sent at `sent`, which changed nothing.
     pub fn refuse(&mut self, lba: u64, sent: Tick) {
         let block = &mut self.blocks[lba as usize];
         block.open.retain(|it| it.sent != sent);
@@ -78,7 +78,7 @@ impl Model {
         }
     }
 
-    /// True when the block may hold this now.
+    /// Whether the block may have this stamp now.
     pub fn allows(&self, lba: u64, stamp: u64) -> bool {
         let block = &self.blocks[lba as usize];
         match block.open.is_empty() {
@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    /// The period in which the block may have held this, by the kept history; `None` if it can't have.
+    /// The period in which the block may have had this stamp, by the recorded history; `None` if it can't have.
     pub fn span(&self, lba: u64, stamp: u64) -> Option<(Tick, Tick)> {
         let block = &self.blocks[lba as usize];
         if block.open.is_empty() {
@@ -101,12 +101,12 @@ impl Model {
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// The block was read with no write in flight: from now on it must hold this stamp.
+    /// Notes a read without a write in flight: from now on the block must have this stamp.
     pub fn settle(&mut self, lba: u64, stamp: u64) {
         self.blocks[lba as usize] = Block { settled: stamp, open: Vec::new() };
     }
 
-    /// What the block may hold, in words.
+    /// Description of the possible contents.
     pub fn describe(&self, lba: u64) -> String {
         let block = &self.blocks[lba as usize];
         match block.open.is_empty() {

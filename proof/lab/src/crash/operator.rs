@@ -1,6 +1,6 @@
-//! An operator's actions while the hosts write: snapshots of all units together, clones, restores, deletions. A
-//! snapshot that was answered survives; all of its volumes show one and the same moment; none is there in part. A clone
-//! holds what its snapshot holds, also after the snapshot was deleted.
+//! Operator actions during host writes: snapshots of all units together, clones, restores, deletions. An acknowledged
+//! snapshot survives; all of its volumes are of the same moment; none exists partially. A clone has the content of its
+//! snapshot, even after the snapshot was deleted.
 
 use super::model::{Model, Tick};
 use super::plan::{Effect, Expected, Operation, Run};
@@ -15,14 +15,14 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 const GROUP: &str = "all";
-/// Snapshots that are kept before some have to go.
+/// Maximum number of snapshots before some are deleted.
 const KEPT: usize = 8;
-/// LUN of the snapshot that is looked at.
+/// LUN for reading a snapshot.
 const LUN: u16 = 99;
-/// How long a command may take to find out that the array has died.
+/// Time limit of a command after the array has died.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What was done, what runs, and what is there.
+/// Past, current and expected results of the operator's actions.
 #[derive(Default)]
 pub struct Operator {
     chore: Option<(Child, Chore)>,
@@ -32,11 +32,11 @@ pub struct Operator {
     restored: bool,
     taken: u64,
     cloned: u64,
-    /// Clones whose command was not answered: each is there whole, or not at all.
+    /// Clones whose command had no response: each exists completely, or not at all.
     unanswered_clones: Vec<Kept>,
 }
 
-/// A command that runs.
+/// A running command.
 enum Chore {
     Take,
     Clone(Kept),
@@ -44,7 +44,7 @@ enum Chore {
     Delete(Kept),
 }
 
-/// A snapshot of all units that is not verified yet.
+/// An unverified snapshot of all units.
 struct Moment {
     suffix: String,
     from: Tick,
@@ -53,7 +53,7 @@ struct Moment {
     models: Vec<Model>,
 }
 
-/// A snapshot of one unit or a clone of one, and the stamps that it holds.
+/// A snapshot or clone of one unit, with its stamps.
 struct Kept {
     name: String,
     is_clone: bool,
@@ -66,19 +66,19 @@ fn volume(unit: usize) -> String {
 }
 
 impl Operator {
-    /// The models of the snapshots that are being taken: what happens to a unit happens to them.
+    /// Models of snapshots in progress, which follow the changes of their unit.
     pub fn models(&mut self, unit: usize) -> impl Iterator<Item = &mut Model> {
         self.moments.iter_mut().filter(|it| it.until.is_none()).map(move |it| &mut it.models[unit])
     }
 
-    /// True when a unit was restored since the array started.
+    /// Whether a unit was restored since the array started.
     pub fn has_restored(&self) -> bool {
         self.restored
     }
 }
 
 impl World {
-    /// Makes the group of all units.
+    /// Creates the group of all units.
     pub(super) fn found_group(&mut self) -> Result<()> {
         self.array.cli(&["group", "create", GROUP])?;
         for unit in 0..SHAPES.len() {
@@ -87,7 +87,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes the end of the command that runs, or starts another now and then.
+    /// Takes the end of the running command, or occasionally starts another.
     pub(super) fn operate(&mut self) -> Result<()> {
         if let Some((child, _)) = &mut self.operator.chore {
             let Some(status) = child.try_wait()? else { return Ok(()) };
@@ -118,7 +118,7 @@ impl World {
         Ok(())
     }
 
-    /// Writes a whole unit by a restore, when nothing that reads there is in flight.
+    /// Overwrites a whole unit by a restore, when no read of it is in flight.
     fn restore(&mut self) -> Result<()> {
         let Some(index) = self.choose_snapshot() else { return Ok(()) };
         let Kept { name, unit, stamps, .. } = &self.operator.kept[index];
@@ -196,14 +196,14 @@ impl World {
         self.report.chores += 1;
     }
 
-    /// The array is dead: a command that still ran got its answer before that, or never.
+    /// The array is dead: a running command had its response before, or never gets one.
     pub(super) fn abandon(&mut self) -> Result<()> {
         if let Some((child, _)) = &mut self.operator.chore {
             let start = Instant::now();
             while child.try_wait()?.is_none() && start.elapsed() < COMMAND_TIMEOUT {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            // Without effect on one that has ended.
+            // No effect if the child has ended.
             child.kill()?;
             match child.wait()?.success() {
                 true => self.chore_answered(),
@@ -220,7 +220,7 @@ impl World {
         Ok(())
     }
 
-    /// Looks at the snapshots after a restart.
+    /// Verifies the snapshots after a restart.
     pub(super) fn inspect(&mut self) -> Result<()> {
         let mut names: BTreeSet<_> = self.array.names("snapshot")?.into_iter().collect();
         names.extend(self.array.names("volume")?);
@@ -228,7 +228,7 @@ impl World {
             bail!("{name} was deleted and is there again");
         }
         self.operator.deleted.clear();
-        // Only the one whose deletion was not answered may be missing.
+        // Only the one whose deletion had no response may be missing.
         let kept = self.operator.kept.len();
         self.operator.kept.retain(|it| names.contains(&it.name));
         ensure!(self.operator.kept.len() + 1 >= kept, "snapshots are lost: {names:?} are left");
@@ -258,7 +258,7 @@ impl World {
         Ok(())
     }
 
-    /// Fails unless a snapshot or clone still holds what it held.
+    /// Checks that a snapshot or clone is unchanged.
     fn compare_kept(&self, Kept { name, unit, stamps, .. }: &Kept) -> Result<()> {
         let now = self.look(name.clone(), *unit)?;
         let wrong = stamps.iter().zip(&now.stamps).position(|(was, is)| was != is);
@@ -266,7 +266,7 @@ impl World {
         Ok(())
     }
 
-    /// Reads a snapshot from end to end.
+    /// Reads a whole snapshot.
     fn look(&self, name: String, unit: usize) -> Result<Kept> {
         self.array.connect(&name, "host0", LUN)?;
         let Shape { block_bytes, .. } = SHAPES[unit];
@@ -291,7 +291,7 @@ impl World {
     }
 }
 
-/// Fails unless all that was found was there at one moment while the snapshot was taken.
+/// Checks that all observed contents existed at one moment during the creation of the snapshot.
 fn one_moment(moment: &Moment, kept: &[Kept]) -> Result<()> {
     let (mut from, mut until) = (moment.from, moment.until.unwrap_or(Tick::MAX));
     for Kept { name, unit, stamps, .. } in kept {

@@ -1,4 +1,4 @@
-//! The operations to send: chosen by a seed, each with the effect that it must have on the model.
+//! Operations to send, chosen by a seed, each with its expected effect on the model.
 
 use super::model::Model;
 use crate::cdb::{self, Segment};
@@ -13,7 +13,7 @@ pub struct Unit {
     pub block_bytes: u32,
     /// Its NAA designator.
     pub naa: Vec<u8>,
-    /// What it may hold.
+    /// Possible content.
     pub model: Model,
 }
 
@@ -34,19 +34,19 @@ impl Run {
     }
 }
 
-/// What a run holds when the operation has taken effect: one stamp per block.
+/// Content of a run after the operation: one stamp per block.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// Where.
+    /// The run.
     pub run: Run,
     /// The stamps.
     pub stamps: Vec<u64>,
 }
 
-/// How the operation must end.
+/// Expected end of the operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// GOOD; Data-In, if any, is what the model says of this run.
+    /// GOOD; Data-In, if any, equals the model's content of this run.
     Good(Option<Run>),
     /// MISCOMPARE
     Miscompare,
@@ -54,15 +54,15 @@ pub enum Expected {
 
 /// An operation to be sent.
 pub struct Operation {
-    /// In the word of the standard.
+    /// Name in the standard.
     pub name: &'static str,
     /// The command.
     pub command: Command,
-    /// What it changes, each block once.
+    /// Changed blocks, each once.
     pub effects: Vec<Effect>,
-    /// What it reads; nothing else may write there during the read.
+    /// Runs that are read; no concurrent operation may write there.
     pub reads: Vec<Run>,
-    /// How it must end.
+    /// Expected end.
     pub expected: Expected,
 }
 
@@ -71,7 +71,7 @@ impl Operation {
         self.effects.iter().map(|effect| &effect.run)
     }
 
-    /// True when both can be in flight together and the model still knows what comes out: writes may meet writes.
+    /// Whether both can be in flight together with a known result: writes may overlap.
     pub fn independent(&self, other: &Operation) -> bool {
         let clash = |reads: &[Run], writer: &Operation| {
             reads.iter().any(|read| writer.writes().any(|write| read.overlaps(write)))
@@ -80,14 +80,14 @@ impl Operation {
     }
 }
 
-/// Stamps below this come again and again, so that blocks deduplicate; those above are used once.
+/// Stamps below this are repeated, so that blocks deduplicate; higher ones are used once.
 const FRESH_STAMPS: u64 = 1 << 32;
 const POOL_RUNS: u64 = 24;
 const POOL_RUN: u64 = 1 << 16;
 const LEAF_BYTES: u64 = 2 << 20;
 const LONG_COPY_BYTES: u64 = 10 << 20;
 
-/// The source of operations.
+/// Source of operations.
 pub struct Plan {
     seed: Seed,
     fresh: u64,
@@ -100,12 +100,12 @@ impl Plan {
         Self { seed: Seed::new(seed), fresh: FRESH_STAMPS, copies: 0 }
     }
 
-    /// Numbers for other choices of the same run.
+    /// Random source for other choices of the same run.
     pub fn seed(&mut self) -> &mut Seed {
         &mut self.seed
     }
 
-    /// The next operation, or `None` if the choice could not be made this time.
+    /// The next operation, or `None` if none was possible this time.
     pub fn next(&mut self, units: &[Unit]) -> Option<Operation> {
         let unit = self.seed.range(0, units.len() as u64) as usize;
         match self.seed.range(0, 100) {
@@ -125,7 +125,7 @@ impl Plan {
         }
     }
 
-    /// A run of at most `max` blocks, often on 4 KiB borders.
+    /// A run of at most `max` blocks, often aligned to 4 KiB.
     fn run(&mut self, units: &[Unit], unit: usize, max: u64) -> Run {
         let (total, per_page) = (units[unit].model.blocks(), 4096 / u64::from(units[unit].block_bytes));
         let blocks = self.seed.range(1, max + 1).min(total);
@@ -220,7 +220,7 @@ impl Plan {
         for _ in 0..self.seed.range(1, 4) {
             let source = peers[self.seed.range(0, peers.len() as u64) as usize];
             let target = peers[self.seed.range(0, peers.len() as u64) as usize];
-            // A long one is more than fits in one change where it is not aligned.
+            // A long one exceeds the size of one change if it is not aligned.
             let most = if self.seed.one_in(8) { LONG_COPY_BYTES / u64::from(block_bytes) } else { 512 };
             let (mut from, mut to) = (self.run(units, source, most), self.run(units, target, 1));
             if self.seed.one_in(2) {
@@ -249,7 +249,7 @@ fn changes(name: &'static str, command: Command, effects: Vec<Effect>) -> Operat
     Operation { name, command, effects, reads: Vec::new(), expected: Expected::Good(None) }
 }
 
-/// The bytes of blocks with these stamps.
+/// Content of blocks with these stamps.
 fn content(stamps: &[u64], block_bytes: u32) -> Vec<u8> {
     let mut data = vec![0; stamps.len() * block_bytes as usize];
     for (stamp, block) in stamps.iter().zip(data.chunks_mut(block_bytes as usize)) {
@@ -258,12 +258,12 @@ fn content(stamps: &[u64], block_bytes: u32) -> Vec<u8> {
     data
 }
 
-/// The stamps of a run, when each block can only hold one.
+/// The stamps of a run, if each block has only one possible stamp.
 fn certain(units: &[Unit], run: Run) -> Option<Vec<u64>> {
     (run.lba..run.lba + run.blocks).map(|lba| units[run.unit].model.certain(lba)).collect()
 }
 
-/// The stamps of a run as a later segment of a copy sees them, after what earlier segments wrote.
+/// The stamps of a run from the view of a later copy segment, after the writes of earlier segments.
 fn copied(units: &[Unit], earlier: &[Effect], run: Run) -> Option<Vec<u64>> {
     (run.lba..run.lba + run.blocks)
         .map(|lba| {
@@ -277,7 +277,7 @@ fn copied(units: &[Unit], earlier: &[Effect], run: Run) -> Option<Vec<u64>> {
         .collect()
 }
 
-/// The same changes with each block named once, by the last that changes it.
+/// The same changes with each block once, from the last change.
 fn merged(effects: Vec<Effect>) -> Vec<Effect> {
     let overlap = effects
         .iter()

@@ -1,11 +1,11 @@
-//! Competition for the processors: threads that only compute, so that the threads of the array are suspended at
-//! any point for as long as a scheduler's time slice.
+//! Competition for processors: computing threads, so that the array's threads are suspended at any point for a
+//! scheduler's time slice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Threads that keep processors busy until this is dropped.
+/// Threads that keep processors busy until the drop.
 pub struct BusyThreads {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -31,7 +31,7 @@ impl Drop for BusyThreads {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A thread that only spins cannot have panicked.
+            // A thread that only spins can't have panicked.
             let _ = thread.join();
         }
     }
