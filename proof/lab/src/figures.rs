@@ -1,4 +1,4 @@
-//! Figures of real programs, measured outside of the lab and imported into its report from a text file that a shell script
+//! Figures of real programs, measured outside the lab and imported into its report from a text file that a shell script
 //! can write. `docs/lab.md` describes the format.
 
 use crate::run::FigureReport;
@@ -9,66 +9,66 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// A case that was measured, or why it was not.
+/// A measured case, or the reason why it was not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Case {
-    /// Its name.
+    /// Name of the case.
     pub name: String,
-    /// The row of the table of published workloads, if it is one of them.
+    /// Row in the table of published workloads, if any.
     pub row: Option<String>,
-    /// In a few words.
+    /// Short title.
     pub title: String,
-    /// How it was measured.
+    /// Method of the measurement.
     pub story: Vec<String>,
-    /// What was measured.
+    /// The figures.
     pub figures: Vec<Figure>,
-    /// What else there is to say.
+    /// Further remarks.
     pub notes: Vec<String>,
-    /// Why it was not run.
+    /// Reason for not running it.
     pub left_out: Option<String>,
-    /// Why it has no result.
+    /// Reason for the missing result.
     pub failed: Option<String>,
 }
 
-/// A figure of everything that was measured in turn.
+/// A figure of all programs that were measured alternately.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it says.
+    /// Name of the figure.
     pub what: String,
     /// Its unit.
     pub unit: String,
-    /// What was measured; what the others are compared with comes first.
+    /// Columns; the first one is the reference.
     pub columns: Vec<Column>,
-    /// The first column divided by each other, in their order, within a round.
+    /// Ratios of the first column to each other one, in order, within a round.
     pub ratios: Vec<Option<Middle>>,
-    /// The column by which the first is to be divided to get what was published.
+    /// The column that the first is divided by to get the published figure.
     pub per: Option<String>,
-    /// What was published.
+    /// The published figure.
     pub published: Option<f64>,
-    /// When that is reached.
+    /// Goal of the figure.
     pub goal: Aim,
-    /// Why it may not be reached.
+    /// Possible reason for missing the goal.
     pub why: String,
 }
 
-/// What one of them did.
+/// Results of one program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Column {
-    /// What it is called.
+    /// Name of the program.
     pub name: String,
-    /// The value of each round.
+    /// Value of each round.
     pub values: Vec<f64>,
-    /// Their middle.
+    /// Median and range.
     pub middle: Middle,
 }
 
-/// When a published figure is reached.
+/// Goal relative to a published figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aim {
-    /// The rounds show that both are the same, but for noise.
+    /// The rounds show no significant difference.
     Same,
-    /// As in a workload.
+    /// A goal as in a workload.
     #[serde(untagged)]
     Of(Goal),
 }
@@ -92,13 +92,13 @@ impl Aim {
     }
 }
 
-/// The cases of a file.
+/// The cases in a file.
 pub fn read(path: &Path) -> Result<Vec<Case>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
     parse(&text).with_context(|| path.display().to_string())
 }
 
-/// The cases of a text. Every case has figures, or says why not.
+/// The cases in a text. Every case must have figures, or a reason.
 pub fn parse(text: &str) -> Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
@@ -138,22 +138,22 @@ fn take(cases: &mut Vec<Case>, line: &str) -> Result<()> {
     Ok(())
 }
 
-/// What stands for the row of a case that is none of those published.
+/// Row of a case outside the table of published workloads.
 const NO_ROW: &str = "-";
 
 impl Case {
-    /// A case of which nothing is known yet.
+    /// A case without content.
     pub fn new(name: &str, row: Option<&str>, title: &str) -> Self {
         let (name, row, title) = (name.to_owned(), row.map(str::to_owned), title.to_owned());
         Self { name, row, title, ..Self::default() }
     }
 
-    /// The names of all columns, in the order in which figures have them.
+    /// Names of all columns, in the order of the figures.
     pub fn columns(&self) -> Vec<&str> {
         distinct(self.figures.iter().flat_map(|figure| figure.columns.iter().map(|it| it.name.as_str())))
     }
 
-    /// The pairs of columns that are compared.
+    /// Pairs of compared columns.
     pub fn comparisons(&self) -> Vec<(&str, &str)> {
         distinct(self.figures.iter().flat_map(Figure::comparisons))
     }
@@ -226,7 +226,7 @@ impl Figure {
         Ok(figure)
     }
 
-    /// The pairs of columns of [`Figure::ratios`].
+    /// Pairs of columns of [`Figure::ratios`].
     pub fn comparisons(&self) -> impl Iterator<Item = (&str, &str)> {
         let first = self.columns.first();
         let others = self.columns.iter().skip(1);
@@ -235,13 +235,13 @@ impl Figure {
             .flat_map(move |first| others.clone().map(|it| (first.name.as_str(), it.name.as_str())))
     }
 
-    /// The first of two columns divided by the other, where this figure compares these.
+    /// Ratio of two columns, if this figure compares them.
     pub fn ratio(&self, pair: (&str, &str)) -> Option<Middle> {
         self.ratios.iter().zip(self.comparisons()).find(|(_, other)| *other == pair).and_then(|(it, _)| *it)
     }
 
-    /// As the table of published and measured figures has it: the first column beside the peer, or their ratio when that
-    /// is what was published.
+    /// The figure for the table of published and measured figures: the first column beside the peer, or their ratio if
+    /// that was published.
     pub fn report(&self, peer: Option<&str>) -> FigureReport {
         let column = |name: &str| self.columns.iter().find(|column| column.name == name);
         let first = self.columns.first();
@@ -278,7 +278,7 @@ impl Figure {
         }
     }
 
-    /// Whether the rounds show that two columns are the same, or that they differ, and what they show.
+    /// Whether the rounds show that two columns are equal or differ, with a text.
     fn sameness(&self, first: &Column, other: Option<&Column>) -> (Option<bool>, String) {
         let Some(pairs) = other.and_then(|other| rounds(first, other)) else {
             return (None, "The rounds are not pairs, so that nothing can be said.".to_owned());
@@ -306,22 +306,22 @@ fn number(name: &str, value: &str) -> Result<f64> {
     number.with_context(|| format!("{name}: {value:?} is no number"))
 }
 
-/// The values of two columns in pairs, when there are as many of both.
+/// Values of two columns in pairs, if both have the same number.
 fn rounds(first: &Column, other: &Column) -> Option<Vec<(f64, f64)>> {
     let alike = first.values.len() == other.values.len();
     alike.then(|| first.values.iter().copied().zip(other.values.iter().copied()).collect())
 }
 
-/// One column divided by another, round by round, or as medians when they have not the same rounds.
+/// Ratio of two columns, by rounds, or of the medians if they have different rounds.
 fn ratio(first: &Column, other: &Column) -> Option<Middle> {
     let pairs = rounds(first, other).unwrap_or_else(|| vec![(first.middle.median, other.middle.median)]);
     middle(pairs.iter().map(|(first, other)| first / other).filter(|ratio| ratio.is_finite()))
 }
 
-/// As [`parse`] reads it.
+/// The format read by [`parse`].
 impl fmt::Display for Case {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A tab or the end of a line in a text, such as an error's, would end it.
+        // A tab or line break in a text, such as an error message, would end the field.
         let plain = |text: &str| text.split(['\t', '\n', '\r']).collect::<Vec<_>>().join(" ");
         writeln!(to, "case\t{}\t{}\t{}", self.name, self.row.as_deref().unwrap_or(NO_ROW), self.title)?;
         let texts = [("story", &self.story), ("note", &self.notes)];
@@ -337,7 +337,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// A line of a case.
+/// One line of a case.
 impl fmt::Display for Figure {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "figure\t{}\t{}", self.what, self.unit)?;

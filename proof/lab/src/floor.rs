@@ -1,5 +1,5 @@
-//! What TCP alone costs: a server that only receives requests and answers each from memory, with the lengths of cached reads of
-//! 4 KiB over NVMe/TCP. No target is cheaper over the same connection, so this is the floor of its processor time.
+//! Processor cost of TCP alone: a server that only receives requests and answers each from memory, with the lengths of
+//! cached 4 KiB reads over NVMe/TCP. It is a lower bound for every target over the same connection.
 
 use crate::bench::{self, Options};
 use crate::stats;
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 /// Requests in flight.
 const DEPTH: usize = 32;
-/// A command capsule; header of data, data, and a response capsule, as a host with flow control gets them.
+/// A command capsule; data header, data, and a response capsule, as for a host with flow control.
 const REQUEST_BYTES: usize = 72;
 const HEADER_BYTES: usize = 24;
 const DATA_BYTES: usize = 4096;
 const ANSWER_BYTES: usize = HEADER_BYTES + DATA_BYTES + HEADER_BYTES;
-/// Memory that answers come from, in no order: what is read at random is in no processor's cache.
+/// Memory of the answers, in random order, so that no processor cache contains them.
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// Processor time of the server for each answer in microseconds: the median of the rounds. The calling thread stays on the
-/// client's core.
+/// Processor time of the server for each answer in microseconds: the median of the rounds. The calling thread stays on
+/// the client's core.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn measure(options: Options) -> Result<f64> {
     let rounds: Result<Vec<f64>> = (0..options.rounds).map(|_| round(options)).collect();
     Ok(stats::middle(rounds?).context("no round was measured")?.median)
@@ -42,7 +42,7 @@ fn round(options: Options) -> Result<f64> {
     Ok(used.as_secs_f64() * 1e6 / answers as f64)
 }
 
-/// Answers until the client leaves; returns the number of answers and the processor time.
+/// Answers until the client disconnects; returns the number of answers and the processor time.
 fn serve(mut stream: TcpStream) -> Result<(u64, Duration)> {
     stream.set_nodelay(true)?;
     let (memory, header) = (vec![7; MEMORY_BYTES], [0; HEADER_BYTES]);
@@ -59,7 +59,7 @@ fn serve(mut stream: TcpStream) -> Result<(u64, Duration)> {
         held %= REQUEST_BYTES;
         let mut slices = Vec::with_capacity(3 * count);
         for _ in 0..count {
-            // A step that is prime to the number of blocks comes to each of them.
+            // A step that is coprime to the number of blocks visits all of them.
             at = (at + 9973) % (MEMORY_BYTES / DATA_BYTES);
             let data = &memory[at * DATA_BYTES..][..DATA_BYTES];
             slices.extend([IoSlice::new(&header), IoSlice::new(data), IoSlice::new(&header)]);
@@ -128,7 +128,7 @@ mod tests {
             target_core: 0,
             client_core: 0,
         };
-        // A thread of its own, which is kept to a core.
+        // A separate thread, since it is pinned to a core.
         let measured = std::thread::spawn(move || measure(options)).join().unwrap().unwrap();
         assert!(measured > 0.0, "{measured}");
     }

@@ -1,4 +1,4 @@
-//! A target that the lab did not start: any vendor's array, by its address.
+//! A target that the lab did not start: any vendor's array, by address.
 
 use crate::cdb;
 use crate::libiscsi::{Ending, Libiscsi};
@@ -11,7 +11,7 @@ use std::str::FromStr;
 const PORT: u16 = 3260;
 const NVME_PORT: u16 = 4420;
 
-/// Where it is: `iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]`.
+/// Address: `iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     portals: Vec<SocketAddr>,
@@ -32,13 +32,13 @@ impl FromStr for Foreign {
     }
 }
 
-/// The address of a portal, whose port may be left out.
+/// Address of a portal; the port is optional.
 fn address(portal: &str, port: u16) -> Result<SocketAddr> {
     let addresses = portal.to_socket_addrs().or_else(|_| (portal, port).to_socket_addrs());
     addresses.ok().and_then(|mut it| it.next()).with_context(|| format!("no address: {portal:?}"))
 }
 
-/// A subsystem by NVMe/TCP: `nvme://PORTAL[,PORTAL…]/NQN/NSID[,NSID…]`.
+/// An NVMe/TCP subsystem: `nvme://PORTAL[,PORTAL…]/NQN/NSID[,NSID…]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignNvme {
     portals: Vec<SocketAddr>,
@@ -64,24 +64,24 @@ impl FromStr for ForeignNvme {
 }
 
 impl ForeignNvme {
-    /// Where its controllers are.
+    /// Addresses of its controllers.
     pub fn portals(&self) -> &[SocketAddr] {
         &self.portals
     }
 
-    /// Its name.
+    /// Name of the subsystem.
     pub fn subsystem(&self) -> &str {
         &self.subsystem
     }
 
-    /// The namespaces that are named.
+    /// Namespaces in the address.
     pub fn namespaces(&self) -> &[u32] {
         &self.namespaces
     }
 }
 
 impl Foreign {
-    /// The LUNs that are named.
+    /// LUNs in the address.
     pub fn luns(&self) -> &[u16] {
         &self.luns
     }
@@ -89,7 +89,7 @@ impl Foreign {
     /// Sizes and block lengths of its LUNs.
     ///
     /// # Errors
-    /// When it can't be asked.
+    /// If the request fails.
     pub fn shapes(&self, initiator: &str) -> Result<Vec<Shape>> {
         let mut session = real::login(&Libiscsi::load()?, self, initiator, &self.luns, 0)?;
         let mut shapes = Vec::with_capacity(self.luns.len());
@@ -105,10 +105,10 @@ impl Foreign {
         Ok(shapes)
     }
 
-    /// Why its LUNs don't suit volumes of these shapes, if they don't.
+    /// The reason why its LUNs are unsuitable for volumes of these shapes, if any.
     ///
     /// # Errors
-    /// When it can't be asked.
+    /// If the request fails.
     pub fn unsuited(&self, volumes: &[Shape], initiator: &str) -> Result<Option<String>> {
         if self.luns.len() < volumes.len() {
             return Ok(Some(format!("{} LUNs are needed, {} are named", volumes.len(), self.luns.len())));
@@ -145,10 +145,10 @@ impl Target for Foreign {
         bail!("it runs elsewhere")
     }
 
-    /// Its owner says who may log in, and how.
+    /// The owner of the target controls logins.
     fn set_login(&mut self, _: Option<Login>) {}
 
-    /// The LUNs as they are: the lab creates none on a foreign array.
+    /// Uses the existing LUNs: the lab creates none on a foreign array.
     fn fresh(&mut self, volumes: &[Shape], _: &[&str]) -> Result<Vec<u16>> {
         let luns = self.luns.get(..volumes.len());
         ensure!(luns.is_some(), "{} LUNs are needed, {} are named", volumes.len(), self.luns.len());

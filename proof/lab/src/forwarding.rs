@@ -1,11 +1,10 @@
-//! Two controllers that share an array in Ceph and both serve hosts: one is the home, the other forwards to it. A host uses the
-//! portals of both in turns, as dm-multipath does, while controllers are killed and frozen.
+//! Two controllers that share an array in Ceph and both serve hosts: one is the home, the other forwards to it. A host
+//! alternates between the portals of both, like dm-multipath, while controllers are killed and suspended.
 //!
-//! A write that is not answered is repeated, perhaps by the other path, until it is. So each block has what was
-//! acknowledged last, whatever happens to the copy whose answer was lost; a copy that takes effect late is found by
-//! its old stamp. The host stays logged in at a front end that becomes the home. At the same time it advances
-//! [counters](counters) there by COMPARE AND WRITE, and its registration, which does not persist through a loss of
-//! power, is there at every home.
+//! An unanswered write is repeated, possibly on the other path, until it is acknowledged. So each block has its last
+//! acknowledged content, even if an earlier copy had no response; a copy that takes effect late is found by its old
+//! stamp. The host stays logged in at a front end that becomes the home. At the same time it advances
+//! [counters](counters) there by COMPARE AND WRITE, and its registration, which does not persist, exists at every home.
 
 mod counters;
 mod cut;
@@ -34,20 +33,20 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What happens under load.
+/// A fault under load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Kill -9 of the home.
     KillHome,
     /// SIGSTOP of the home until another one has taken over and blocks were overwritten, then SIGCONT.
     FreezeHome,
-    /// Kill -9 of the controller that forwards.
+    /// Kill -9 of the forwarding controller.
     KillFront,
-    /// SIGSTOP of the controller that forwards until it is expelled, with commands in its sockets, then SIGCONT.
+    /// SIGSTOP of the forwarding controller until it is expelled, with commands in its sockets, then SIGCONT.
     FreezeFront,
 }
 
-/// The key that the host registers.
+/// The host's registration key.
 const KEY: u64 = 0x0C0F_FEE0;
 const INITIATOR: &str = "iqn.2001-04.org.example:forwarding";
 const BLOCK_BYTES: u32 = 4096;
@@ -55,12 +54,12 @@ const BLOCKS: u64 = 512;
 const VOLUME: Shape = Shape { bytes: 64 << 20, block_bytes: BLOCK_BYTES };
 /// Writes before and after a fault.
 const WRITES: u64 = 400;
-/// Reads of single blocks by each path, and the blocks between two of them, which is prime.
+/// Reads of single blocks on each path, and the distance between them, which is prime.
 const READS: u64 = 64;
 const STRIDE: u64 = 197;
-/// Writes under way when it comes, by each path.
+/// Writes in flight at the fault, on each path.
 const UNDER_WAY: u64 = 8;
-/// What a controller that was frozen gets to do something wrong.
+/// Time for a resumed controller to misbehave.
 const AWAKE_TIME: Duration = Duration::from_secs(5);
 const BUSY: u8 = 0x08;
 const UNIT_ATTENTION: u8 = 0x06;
@@ -70,30 +69,30 @@ struct World {
     library: Rc<Libiscsi>,
     controllers: [Array; 2],
     sessions: [Option<Session>; 2],
-    /// Which controller is the home.
+    /// Index of the home.
     home: usize,
-    /// The path of the next command.
+    /// Path of the next command.
     turn: usize,
-    /// Log-ins at each controller, in turns by the portal that its start gave it and by one that was added, if there is one.
+    /// Logins at each controller, alternating between its initial portal and an added one, if any.
     logins: [u64; 2],
     added: Option<[String; 2]>,
-    /// Log-ins are by those that were added alone.
+    /// Whether logins use only added portals.
     uses_added_only: bool,
     /// A controller that hosts have given up.
     given_up: Option<usize>,
-    /// Stamps of acknowledged writes by block; zero where there is none.
+    /// Stamps of acknowledged writes by block; zero for none.
     written: Vec<u64>,
     stamp: u64,
     counters: Counters,
-    /// Volumes that operators have made, each before a fault.
+    /// Volumes created by operators, each before a fault.
     made: Vec<String>,
     report: Report,
 }
 
-/// Runs a fault this many times, in a folder below `parent` and a namespace of its own.
+/// Repeats a fault, in a folder below `parent` and a namespace of its own.
 ///
 /// # Errors
-/// What was wrong.
+/// The violation.
 pub fn run(
     programs: &Programs,
     parent: &Path,
@@ -137,7 +136,7 @@ impl World {
         Ok(world)
     }
 
-    /// The next log-ins are by portals that are added.
+    /// Makes the next logins use added portals.
     fn begin_with_added_portals(&mut self) -> Result<()> {
         let home = &self.controllers[self.home];
         self.added = Some([add_portal(home, 1)?, add_portal(home, 2)?]);
@@ -177,7 +176,7 @@ impl World {
             Fault::FreezeFront => Some(front),
             Fault::KillHome | Fault::KillFront => None,
         };
-        // What is in its sockets stays there: the host gives that path up.
+        // Commands in its sockets stay there: the host gives that path up.
         let frozen = self.given_up.and_then(|at| self.sessions[at].take());
         if is_of_home {
             let (counters, session) = self.counting(front)?;
@@ -210,7 +209,8 @@ impl World {
         self.verify_by_both()
     }
 
-    /// What operators did is in the audit log of the new home, but for the last of it: that may not have been copied yet.
+    /// Checks that operator actions are in the new home's audit log, except the last one, which may not have been
+    /// copied yet.
     fn check_history(&mut self) -> Result<()> {
         let home = &mut self.controllers[self.home];
         home.wait_ready().context("the API of the new home")?;
@@ -226,7 +226,7 @@ impl World {
         Ok((&mut self.counters, self.sessions[at].as_mut().context("a session that works")?))
     }
 
-    /// Registers the host. Without APTPL the registration ends with the power of the target.
+    /// Registers the host. Without APTPL, the registration ends with the target's power.
     fn register(&mut self, aptpl: bool) -> Result<()> {
         match self.perform(|| cdb::register(1, KEY, aptpl))? {
             Ending::Good(_) => Ok(()),
@@ -234,7 +234,7 @@ impl World {
         }
     }
 
-    /// Lets a controller continue that was expelled since, and starts it again once it has ended.
+    /// Resumes a controller that was expelled, and restarts it after its end.
     fn wake(&mut self, at: usize) -> Result<()> {
         self.overwrite_everything()?;
         self.controllers[at].pause(false)?;
@@ -242,7 +242,7 @@ impl World {
         self.controllers[at].restart_unattended()
     }
 
-    /// Writes blocks by both paths in turns.
+    /// Writes blocks on both paths alternately.
     fn load(&mut self, writes: u64) -> Result<()> {
         (0..writes).try_for_each(|_| {
             let (lba, stamp) = self.next();
@@ -253,7 +253,7 @@ impl World {
     fn overwrite_everything(&mut self) -> Result<()> {
         let start = Instant::now();
         self.load(BLOCKS)?;
-        // Long enough that the others have expelled it.
+        // Long enough for the expulsion.
         while start.elapsed() < AWAKE_TIME {
             self.load(BLOCKS)?;
         }
@@ -265,7 +265,7 @@ impl World {
         (self.stamp % BLOCKS, self.stamp)
     }
 
-    /// Sends writes by both paths. Their answers may be lost.
+    /// Sends writes on both paths. Their responses may be lost.
     fn send_without_waiting(&mut self) -> Result<Vec<(u64, u64)>> {
         let mut open = Vec::new();
         for number in 0..2 * UNDER_WAY {
@@ -279,7 +279,7 @@ impl World {
         Ok(open)
     }
 
-    /// Writes a block, by whatever path works, until it is acknowledged.
+    /// Writes a block on any working path until it is acknowledged.
     fn write(&mut self, lba: u64, stamp: u64) -> Result<()> {
         match self.perform(|| command(lba, stamp))? {
             Ending::Good(_) => {
@@ -357,7 +357,7 @@ impl World {
         Ok(())
     }
 
-    /// Single blocks in no order, which the home locates for a front end instead of reading ahead.
+    /// Reads single blocks in random order, which the home locates for a front end instead of reading ahead.
     fn verify_here_and_there(&mut self, at: usize) -> Result<()> {
         for step in 0..READS {
             let lba = (step * STRIDE + self.stamp) % BLOCKS;
@@ -370,7 +370,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything that was acknowledged is there, by both paths.
+    /// Checks all acknowledged writes on both paths.
     fn verify_by_both(&mut self) -> Result<()> {
         for at in 0..2 {
             self.reach(at).with_context(|| format!("controller {}", at + 1))?;
@@ -397,7 +397,7 @@ impl World {
     }
 }
 
-/// Adds a portal to a controller once it is there, at a port that was free a moment ago.
+/// Adds a portal to a controller once it is up, at a port that was free at the time of the call.
 fn add_portal(home: &Array, controller: u16) -> Result<String> {
     let controller = controller.to_string();
     pair::retry(|| {

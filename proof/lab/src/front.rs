@@ -1,5 +1,5 @@
-//! The array's front end alone, over disks in memory: `io/iscsi/examples/mem_target.rs`. What fails here is not the
-//! engine's fault.
+//! The array's front end alone, over disks in memory: `io/iscsi/examples/mem_target.rs`. A failure here is not caused
+//! by the engine.
 
 use crate::scratch::free_addresses;
 use crate::target::{Login, Process, Shape, Target, pinned};
@@ -48,7 +48,7 @@ impl Target for Front {
         self.login = login;
     }
 
-    /// Starts afresh; its disks are alike.
+    /// Restarts the example; its disks have equal sizes.
     fn fresh(&mut self, volumes: &[Shape], initiators: &[&str]) -> Result<Vec<u16>> {
         self.process = None;
         let shape = *volumes.first().context("no volume")?;

@@ -1,5 +1,5 @@
-//! An array in a Ceph cluster that gets full: hosts get an error and do not wait, nothing that was acknowledged is lost,
-//! freeing space works while it is full, and writes go on once there is space again.
+//! An array in a Ceph cluster that gets full: hosts get an error without waiting, no acknowledged write is lost, space
+//! can be freed while it is full, and writes continue once there is space.
 
 use crate::array::{Array, Programs};
 use crate::cdb;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What makes the cluster full.
+/// Cause of the full cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The quota of the pool.
@@ -23,12 +23,12 @@ pub enum Cause {
     Osds,
 }
 
-/// What was found.
+/// Results.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// MiB that were acknowledged before the array was full.
+    /// MiB acknowledged before the array was full.
     pub written: u64,
-    /// Longest time from a command to its answer, from the moment when the cluster is full until there is space again.
+    /// Maximum time of a command while the cluster is full.
     pub longest: Duration,
 }
 
@@ -39,15 +39,15 @@ const POOL: &str = "small";
 const BLOCK_BYTES: u32 = 4096;
 const WRITE_BLOCKS: u32 = 256;
 const VOLUME: Shape = Shape { bytes: 4 << 30, block_bytes: BLOCK_BYTES };
-/// MiB that are written before the cluster gets full.
+/// MiB written before the cluster gets full.
 const WRITTEN_BEFORE: u64 = 64;
-/// Statistics of a cluster take some seconds to get around.
+/// Cluster statistics take some seconds to propagate.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Host {
     session: Session,
     payload: Payload,
-    /// What is in the volume, MiB by MiB.
+    /// Content of the volume in units of 1 MiB.
     written: Vec<Vec<u8>>,
     longest: Duration,
 }
@@ -84,14 +84,14 @@ impl Host {
     }
 }
 
-/// Runs it in a folder below `parent`.
+/// Runs the test in a folder below `parent`.
 ///
 /// # Errors
-/// What was wrong.
+/// The violation.
 pub fn run(programs: &Programs, parent: &Path, ceph: &Ceph, cause: Cause) -> Result<Report> {
     let scratch = Scratch::new(parent, "full")?;
     let result = cases(programs, scratch.path(), ceph, cause);
-    // Whatever happened, the cluster is as it was.
+    // In any case, restore the cluster.
     let emptied = fill(ceph, cause, false);
     emptied.and(scratch.end(result))
 }
@@ -126,7 +126,7 @@ fn cases(programs: &Programs, folder: &Path, ceph: &Ceph, cause: Cause) -> Resul
     let freed = host.perform(cdb::unmap(1, &[(0, blocks)]))?;
     ensure!(matches!(freed, Ending::Good(_)), "UNMAP in a full cluster is answered with {freed:?}");
     host.written[..half as usize].iter_mut().for_each(|data| data.fill(0));
-    // It starts in a full cluster as well.
+    // The array must also start in a full cluster.
     array.kill()?;
     array.restart().context("a restart while it is full")?;
     host.session = login(&array)?;
@@ -152,7 +152,7 @@ fn login(array: &Array) -> Result<Session> {
     real::login(&Libiscsi::load()?, array, INITIATOR, &[1], 0)
 }
 
-/// Makes the cluster full at once, as if others had filled it, or gives it space again.
+/// Fills the cluster at once, as other clients could, or frees space.
 fn fill(ceph: &Ceph, cause: Cause, full: bool) -> Result<()> {
     match cause {
         Cause::Quota => {

@@ -1,5 +1,5 @@
-//! What management costs as the array grows: changes, starts and lists beside thousands of volumes, as processor time of the
-//! daemon for each operation, which does not depend on what else the machine does.
+//! Cost of management as the array grows: changes, starts and lists with thousands of volumes, as processor time of the
+//! daemon per operation, which is independent of other load on the machine.
 
 mod hosts;
 mod space;
@@ -18,20 +18,20 @@ use std::time::Duration;
 
 const DRIVES: Drives = Drives { count: 4, bytes: 4 << 30 };
 const VOLUME_BYTES: u64 = 64 << 20;
-/// Volumes of one document of an import: its body stays below the limit of the API.
+/// Number of volumes in one import document: its body stays below the limit of the API.
 const DOCUMENT_VOLUMES: usize = 2000;
 
-/// An array that grows, and what was found.
+/// A growing array, and its results.
 struct Rig {
     array: Array,
     api: Api,
     rows: Vec<Row>,
 }
 
-/// Measures the groups of rows whose names contain `only`, each on an array of its own in a folder below `parent`.
+/// Measures the groups of rows whose names contain `only`, each on a separate array in a folder below `parent`.
 ///
 /// # Errors
-/// When the array does not start, or refuses something.
+/// If the array does not start, or refuses a request.
 pub fn run(programs: &Programs, parent: &Path, only: &str) -> Result<Vec<Row>> {
     let groups: [(&str, fn(&mut Rig) -> Result<()>); 5] = [
         ("volumes", volumes::volumes),
@@ -68,14 +68,14 @@ impl Rig {
         self.api.ask("POST", path, &body.to_string())
     }
 
-    /// The processor time that the daemon takes for something.
+    /// Processor time of the daemon for an operation.
     fn used(&self, act: impl FnOnce(&Self) -> Result<()>) -> Result<Duration> {
         let before = processor_time(self.array.pid()?)?;
         act(self)?;
         Ok(processor_time(self.array.pid()?)? - before)
     }
 
-    /// The processor time of each of several operations, in ms.
+    /// Mean processor time of several operations, in ms.
     fn used_each(&self, count: usize, mut act: impl FnMut(&Self, usize) -> Result<()>) -> Result<f64> {
         let used = self.used(|rig| (0..count).try_for_each(|number| act(rig, number)))?;
         Ok(used.as_secs_f64() * 1e3 / count as f64)
@@ -85,7 +85,7 @@ impl Rig {
         self.post("volumes", &json!({ "name": name, "size": VOLUME_BYTES, "group": group })).map(drop)
     }
 
-    /// Imports objects of the configuration.
+    /// Imports configuration objects.
     fn import(&self, section: &str, items: Vec<Value>) -> Result<()> {
         let count = items.len();
         let mut document = json!({ "format": 1 });
@@ -97,7 +97,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Creates the volumes with these numbers, in groups by turns if there are any.
+    /// Creates the volumes with these numbers, distributed over groups if there are any.
     fn import_volumes(&self, numbers: Range<usize>, groups: usize) -> Result<()> {
         let group = |number: usize| (groups > 0).then(|| format!("g{:03}", number % groups.max(1)));
         let item = |number: usize| json!({ "name": volume(number), "size": VOLUME_BYTES, "block_size": 512, "group": group(number) });
@@ -108,7 +108,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Restarts the daemon; the processor time that it has used when it serves.
+    /// Restarts the daemon; returns its processor time until it serves.
     fn restart(&mut self) -> Result<Duration> {
         self.array.stop()?;
         self.array.restart()?;

@@ -1,13 +1,14 @@
-//! A hypervisor host as storage sees it: virtual machines and the data mover as worlds with outstanding commands, a
-//! scheduler for each disk, paths with queues and links, and the figures that `esxtop` would show.
+//! Model of a hypervisor host from the view of storage: virtual machines and the data mover as worlds with outstanding
+//! commands, a scheduler for each disk, paths with queues and links, and the figures of `esxtop`.
 //!
-//! The model is pure: time is an argument, chance a seed, and the array is what takes the commands of [`Host::advance`] and
-//! reports them to [`Host::answered`]. Against [`crate::ideal`] it runs in virtual time, against a real array in real time.
+//! The model is pure: time is an argument, randomness a seed, and the array executes the commands of [`Host::advance`]
+//! and reports results to [`Host::answered`]. It runs in virtual time with [`crate::ideal`], and in real time with a
+//! real array.
 //!
-//! A command's life: a world issues it → it waits in its disk's queue (KAVG, QUED) until the disk has less than its
-//! limit under way (ACTV) → a path is chosen → the link takes it, half a round trip goes by → the array has it → its
-//! data comes back over the link → the adapter raises an interrupt, at once or when its coalescing time is over (all of
-//! that DAVG) → the world has its answer (GAVG = KAVG + DAVG).
+//! Stages of a command: a world issues it → it waits in its disk's queue (KAVG, QUED) until the disk has fewer
+//! outstanding commands than its limit (ACTV) → a path is chosen → the link takes it, for half a round trip → the array
+//! executes it → its data returns over the link → the adapter raises an interrupt, at once or after its coalescing time
+//! (all of this is DAVG) → the world has the result (GAVG = KAVG + DAVG).
 
 pub mod device;
 pub mod figures;
@@ -22,41 +23,41 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use world::{Next, World};
 
-/// Nanoseconds since the beginning.
+/// Nanoseconds since the start.
 pub type Time = u64;
-/// A command's name, between host and array.
+/// Identifier of a command between host and array.
 pub type Tag = u64;
 
-/// Which way commands go.
+/// Path selection policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// One path, the others for when it fails.
+    /// One path; the others are for failover.
     Fixed,
     /// All paths in turn.
     RoundRobin,
 }
 
-/// What an administrator sets on the host, and what the fabric is like.
+/// Host settings and properties of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Path selection.
     pub policy: Policy,
-    /// Commands until round robin takes the next path.
+    /// Commands before round robin switches to the next path.
     pub switch_every: u32,
-    /// `Disk.SchedNumReqOutstanding`: commands under way on a disk for which worlds compete.
+    /// `Disk.SchedNumReqOutstanding`: outstanding commands of a disk when worlds compete.
     pub outstanding: u32,
-    /// `Disk.SchedQuantum`: commands of one world in a row, when they are close to each other.
+    /// `Disk.SchedQuantum`: consecutive commands of one world, if they are close to each other.
     pub quantum: u32,
-    /// `Disk.SectorMaxDiff`, in bytes: what is close.
+    /// `Disk.SectorMaxDiff`, in bytes: the distance that counts as close.
     pub proximity: u64,
-    /// Commands under way on a disk that the adapter bears.
+    /// Outstanding commands of a disk, limited by the adapter.
     pub hba_depth: u32,
-    /// How long the adapter collects answers before it interrupts.
+    /// Interrupt coalescing time of the adapter.
     pub coalescing: Time,
     /// Paths to every disk.
     pub paths: usize,
-    /// Bytes a second of each path in each direction; 0 for no limit.
+    /// Bytes per second of each path in each direction; 0 for no limit.
     pub link: u64,
     /// Time on the wire, there and back.
     pub round_trip: Time,
@@ -79,18 +80,18 @@ impl Default for Settings {
     }
 }
 
-/// What a write carries.
+/// Content of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Compresses to half, and is never the same twice.
+    /// Compresses to half, and is unique.
     Half,
-    /// Does not compress, and is never the same twice.
+    /// Incompressible and unique.
     Random,
     /// Zeros.
     Zero,
-    /// A part of the golden image, from this byte on.
+    /// A part of the golden image, starting at this byte.
     Image(u64),
-    /// A part of a database's table, from this byte on.
+    /// A part of a database table, starting at this byte.
     Table(u64),
     /// These bytes.
     Bytes(Vec<u8>),
@@ -107,7 +108,7 @@ impl Content {
     }
 }
 
-/// What a command does.
+/// Kind of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// READ
@@ -116,20 +117,20 @@ pub enum Kind {
     Write(Content),
     /// WRITE SAME of zeros
     Zero,
-    /// EXTENDED COPY from a place on a disk
+    /// EXTENDED COPY from a location on a disk
     Copy {
-        /// The disk that is read.
+        /// The source disk.
         from: usize,
-        /// Where it is read, in bytes.
+        /// Source offset in bytes.
         at: u64,
     },
     /// UNMAP
     Unmap,
     /// COMPARE AND WRITE of a sector: ATS
     Ats {
-        /// The stamp that the sector must have, 0 for zeros.
+        /// Expected stamp of the sector, 0 for zeros.
         expect: u64,
-        /// The stamp that it gets.
+        /// New stamp of the sector.
         replace: u64,
     },
     /// RESERVE
@@ -139,7 +140,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// True when the data goes through the host.
+    /// True if the data pass through the host.
     pub fn moves_data(&self) -> bool {
         matches!(self, Kind::Read | Kind::Write(_))
     }
@@ -150,11 +151,11 @@ impl Kind {
 pub struct Command {
     /// Index of the disk.
     pub disk: usize,
-    /// What to do.
+    /// Kind of the command.
     pub kind: Kind,
-    /// Where, in bytes.
+    /// Offset in bytes.
     pub at: u64,
-    /// With how many bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
@@ -168,33 +169,33 @@ impl Command {
     }
 }
 
-/// How it ended.
+/// Outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// GOOD, with what was read.
+    /// GOOD, with the data read.
     Good(Vec<u8>),
     /// The comparison failed.
     Miscompare,
     /// Another initiator has reserved the disk.
     Conflict,
-    /// BUSY, TASK SET FULL, or a unit attention: again at once.
+    /// BUSY, TASK SET FULL, or a unit attention: retry soon.
     Busy,
     /// DATA PROTECT, space allocation failed: the virtual machine is paused.
     NoSpace,
-    /// The array does not know the command: the host does it itself.
+    /// The array does not support the command: the host performs the operation itself.
     Unsupported,
     /// ILLEGAL REQUEST, logical block address out of range.
     OutOfRange,
-    /// Anything else.
+    /// Any other failure.
     Failed(String),
 }
 
-/// A command on its way to the array.
+/// A command in transit to the array.
 #[derive(Clone, Debug)]
 pub struct Send {
-    /// Names it in the answer.
+    /// Identifier in the result.
     pub tag: Tag,
-    /// The path it takes.
+    /// Path of the command.
     pub path: usize,
     /// The command.
     pub command: Command,
@@ -202,13 +203,13 @@ pub struct Send {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A world may go on.
+    /// A world may continue.
     Wake(usize),
     /// A command reaches the array.
     Arrive(Tag),
-    /// An adapter interrupts.
+    /// An adapter raises an interrupt.
     Interrupt(usize),
-    /// A command that was refused for now is issued again.
+    /// A temporarily refused command is reissued.
     Again(Tag),
 }
 
@@ -228,9 +229,9 @@ struct Slot {
     stunned: bool,
 }
 
-/// How long a host waits before it sends again what was answered BUSY or with a reservation conflict, on the average.
+/// Mean wait of a host before it retries after BUSY or a reservation conflict.
 const AGAIN: Time = 2_000_000;
-/// How long a virtual machine that ran out of space waits before it tries again.
+/// Wait of a virtual machine that ran out of space before it retries.
 const STUN_AGAIN: Time = 100_000_000;
 
 /// A host.
@@ -249,7 +250,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with this many disks, on which these worlds begin at time 0.
+    /// A host with this many disks and worlds that begin at time 0.
     pub fn new(settings: Settings, disks: usize, worlds: Vec<Box<dyn World>>, seed: u64) -> Self {
         let slot = |world| Slot { world, under_way: 0, wakes: None, stunned: false };
         let mut host = Self {
@@ -269,54 +270,54 @@ impl Host {
         host
     }
 
-    /// The figures so far.
+    /// Current figures.
     pub fn figures(&self) -> &Figures {
         &self.figures
     }
 
-    /// When something happens next without an answer.
+    /// Time of the next event that does not depend on a result.
     pub fn next_event(&self) -> Option<Time> {
         self.agenda.peek().map(|Reverse((time, ..))| *time)
     }
 
-    /// Commands that have not come back to their worlds.
+    /// Commands whose results have not reached their worlds.
     pub fn under_way(&self) -> usize {
         self.tasks.len()
     }
 
-    /// True when every world has done what it had to do.
+    /// True if every world has finished.
     pub fn is_finished(&self) -> bool {
         self.worlds.iter().all(|slot| slot.world.is_finished() && slot.under_way == 0)
     }
 
-    /// True when one of its worlds comes to an end by itself.
+    /// True if one of its worlds ends by itself.
     pub fn has_end(&self) -> bool {
         self.worlds.iter().any(|slot| slot.world.has_end())
     }
 
-    /// True when every world that comes to an end has done so.
+    /// True if every world that ends by itself has finished.
     pub fn is_over(&self) -> bool {
         self.worlds
             .iter()
             .all(|slot| !slot.world.has_end() || slot.world.is_finished() && slot.under_way == 0)
     }
 
-    /// True when one of its worlds gave up.
+    /// True if one of its worlds has failed.
     pub fn has_failed(&self) -> bool {
         self.worlds.iter().any(|slot| slot.world.has_failed())
     }
 
-    /// True while a virtual machine is paused for want of space.
+    /// True while a virtual machine is paused for lack of space.
     pub fn is_stunned(&self, world: usize) -> bool {
         self.worlds.get(world).is_some_and(|slot| slot.stunned)
     }
 
-    /// Nothing new is issued from here on; what is under way ends.
+    /// Issues no further commands; outstanding ones complete.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Lets everything happen that happens until `now`, and adds the commands that reach the array.
+    /// Processes all events until `now`, and adds the commands that reach the array.
     pub fn advance(&mut self, now: Time, out: &mut Vec<Send>) {
         while let Some(Reverse((time, _, event))) = self.agenda.peek().copied()
             && time <= now
@@ -357,7 +358,7 @@ impl Host {
         }
     }
 
-    /// Takes all that a world has to give.
+    /// Takes all available commands of a world.
     fn wake(&mut self, world: usize, now: Time) {
         let mut touched = Vec::new();
         while !self.closed {
@@ -391,7 +392,7 @@ impl Host {
         touched.into_iter().for_each(|disk| self.dispatch(disk, now));
     }
 
-    /// Sends what the disk's limit admits.
+    /// Sends commands up to the disk's limit.
     fn dispatch(&mut self, disk: usize, now: Time) {
         self.figures.change(now, disk, &self.disks[disk]);
         while let Some(tag) = self.disks[disk].pick(&self.settings) {
@@ -406,7 +407,7 @@ impl Host {
         self.figures.change(now, disk, &self.disks[disk]);
     }
 
-    /// The array has answered a command that was sent.
+    /// Processes the result of a command.
     pub fn answered(&mut self, now: Time, tag: Tag, outcome: Outcome) {
         let Some(task) = self.tasks.get_mut(&tag) else { return };
         task.outcome = Some(outcome);

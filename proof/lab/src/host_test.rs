@@ -59,7 +59,7 @@ fn an_unsupported_copy_is_performed_by_the_host() {
     assert_eq!(host.figures().sum().offloaded[0].failed, 1);
 }
 
-/// Sectors of locks; performs compare-and-write on them.
+/// Lock sectors; performs compare-and-write on them.
 fn locks(sectors: &mut BTreeMap<u64, u64>, command: &Command) -> Outcome {
     let Kind::Ats { expect, replace } = command.kind else { return Outcome::Good(Vec::new()) };
     let sector = sectors.entry(command.at).or_default();

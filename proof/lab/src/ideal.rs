@@ -1,5 +1,5 @@
-//! An array without faults or surprises, in virtual time: every command takes a fixed time, with a limit on concurrency. What
-//! a host does to it can be calculated, which is how the host model is checked: [`calibrate`].
+//! An ideal array in virtual time: every command takes a fixed time, with a limit on concurrency. Its effect on a host
+//! can be calculated, so it checks the host model: [`calibrate`].
 
 use crate::host::world::{Access, Job, Mix, Mover, Transfers, World};
 use crate::host::{Content, Host, Kind, Outcome, Policy, Settings, Tag, Time};
@@ -9,15 +9,15 @@ use std::collections::BinaryHeap;
 /// An array with a fixed service time and a maximum number of concurrent commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Ideal {
-    /// Time of each command.
+    /// Duration of each command.
     pub service: Time,
-    /// Commands at once; the others wait in it. 0 for all.
+    /// Concurrent commands; further ones wait in the array. 0 for no limit.
     pub at_once: usize,
-    /// What it does with commands that move no data: time for each MiB of them.
+    /// Duration per MiB of commands without data transfer.
     pub offload_per_mib: Time,
 }
 
-/// Runs a host against it until a moment, or until every world has finished.
+/// Runs a host against this array until a time, or until every world has finished.
 pub fn run(host: &mut Host, ideal: Ideal, end: Time) {
     let mut free: BinaryHeap<Reverse<Time>> = (0..ideal.at_once).map(|_| Reverse(0)).collect();
     let mut answers: BinaryHeap<Reverse<(Time, Tag)>> = BinaryHeap::new();
@@ -50,12 +50,12 @@ pub fn run(host: &mut Host, ideal: Ideal, end: Time) {
     }
 }
 
-/// A case of the calibration: what was found, and what had to be.
+/// A check of the calibration: found and expected value.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What is checked.
+    /// Name of the check.
     pub name: &'static str,
-    /// In which unit.
+    /// Unit of the values.
     pub unit: &'static str,
     /// Calculated.
     pub expected: f64,
@@ -64,18 +64,18 @@ pub struct Check {
 }
 
 impl Check {
-    /// How far the model is off, as a part of what was expected.
+    /// Relative deviation of the model.
     pub fn deviation(&self) -> f64 {
         (self.found - self.expected) / self.expected
     }
 
-    /// True when that is more than [`TOLERANCE`], or no number at all.
+    /// True if the deviation exceeds [`TOLERANCE`], or is not a number.
     pub fn misses(&self) -> bool {
         self.deviation().is_nan() || self.deviation().abs() > TOLERANCE
     }
 }
 
-/// The largest error that passes.
+/// Maximum accepted deviation.
 pub const TOLERANCE: f64 = 0.05;
 
 const MS: Time = 1_000_000;
@@ -92,7 +92,7 @@ fn load(settings: Settings, ideal: Ideal, worlds: Vec<Box<dyn World>>) -> Host {
     host
 }
 
-/// Every limit of the host in turn, with the rate or time that follows from it.
+/// Tests every limit of the host, with the resulting rate or time.
 pub fn calibrate() -> Vec<Check> {
     let mut checks = queues();
     checks.extend(links());

@@ -1,5 +1,5 @@
 //! A minimal iSCSI initiator for measurements: one thread, few copies and batched sends, so that the client's cost does
-//! not hide the target's. It supports what a healthy target sends and fails on anything else.
+//! not dominate the target's. It supports the responses of a healthy target and fails on anything else.
 
 use crate::channel::Channel;
 use crate::libiscsi::wait;
@@ -28,7 +28,7 @@ mod opcode {
     pub const IMMEDIATE: u8 = 0x40;
 }
 
-/// A session of one connection, for the commands to one logical unit.
+/// A session with one connection, for commands to one logical unit.
 pub(crate) struct Connection {
     channel: Channel,
     lun: u16,
@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     writes: BTreeMap<u32, Source>,
 }
 
-/// Who logs in, and where.
+/// Names of the initiator and target, and the portal.
 #[derive(Clone, Copy)]
 pub(crate) struct Names<'a> {
     pub portal: SocketAddr,
@@ -58,7 +58,7 @@ struct Negotiated {
     immediate: bool,
 }
 
-/// The log-in, for which the connection still blocks.
+/// The login, during which the connection still blocks.
 struct Login {
     stream: TcpStream,
     session: u16,
@@ -95,7 +95,7 @@ impl Login {
         self.stage(0x87, &operational)
     }
 
-    /// One stage of the log-in; keys may need several responses before the target proceeds.
+    /// One stage of the login; keys may need several responses before the target proceeds.
     fn stage(&mut self, flags: u8, keys: &[(&str, &str)]) -> Result<()> {
         let mut text: Vec<u8> =
             keys.iter().flat_map(|(key, value)| format!("{key}={value}\0").into_bytes()).collect();
@@ -140,7 +140,7 @@ impl Login {
 }
 
 impl Connection {
-    /// Connects and logs in, and gets unit attentions over with. `payload` is what writes take their data from.
+    /// Connects, logs in, and clears unit attentions. `payload` supplies the data of writes.
     pub fn login(names: Names, session: u16, lun: u16, payload: Arc<[u8]>) -> Result<Self> {
         let portal = names.portal;
         let stream = TcpStream::connect(portal).with_context(|| format!("can't connect to {portal}"))?;
@@ -156,7 +156,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// A new session may get unit attentions first.
+    /// A new session may first get unit attentions.
     fn make_ready(&mut self) -> Result<()> {
         let mut answers = Vec::new();
         for _ in 0..10 {
@@ -175,7 +175,7 @@ impl Connection {
         bail!("LUN {} does not get ready", self.lun)
     }
 
-    /// Queues a command of `bytes` transferred; a write has a source of data.
+    /// Queues a command with `bytes` of data; a write has a data source.
     fn command(&mut self, tag: u32, cdb: &[u8; 16], bytes: u32, source: Option<Source>) {
         let mut header = [0; HEADER];
         header[0] = opcode::COMMAND;

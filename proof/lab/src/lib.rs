@@ -1,4 +1,4 @@
-//! Clients over sockets and the targets that they measure and test: the array and its peers.
+//! Socket clients, and the targets that they measure and test: the array and its peers.
 
 pub mod array;
 pub mod bench;

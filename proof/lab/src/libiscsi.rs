@@ -1,7 +1,7 @@
-//! The initiator library libiscsi, loaded when a program runs, so that building never needs it.
+//! Bindings to the initiator library libiscsi, loaded at run time, so that building never needs it.
 //!
-//! A session here never reconnects by itself: when the target dies, every command without a response stays
-//! without one, as the crash test requires.
+//! A session never reconnects by itself: when the target dies, every command without a response stays without one, as
+//! the crash test requires.
 
 use anyhow::{Context, Result, bail};
 use libloading::Library;
@@ -30,11 +30,11 @@ struct RawSense {
 
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions of libiscsi that are used here.
+        /// The used functions of libiscsi.
         struct Functions { $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)* }
 
         impl Functions {
-            /// Looks all of them up; the library is never unloaded.
+            /// Resolves all functions; the library is never unloaded.
             fn load() -> Result<Self> {
                 let names = ["libiscsi.so.7", "libiscsi.so.9", "libiscsi.so.8", "libiscsi.so"];
                 // SAFETY: libiscsi's initialisers only set up its own data.
@@ -69,7 +69,7 @@ functions! {
     scsi_task_get_status: fn(*mut c_void, *mut RawSense) -> c_int;
 }
 
-/// The library, loaded.
+/// The loaded library.
 pub struct Libiscsi(Functions);
 
 /// The data phase of a command.
@@ -90,11 +90,11 @@ pub struct Command {
     pub lun: u16,
     /// The CDB, at most 16 bytes.
     pub cdb: Vec<u8>,
-    /// Its data.
+    /// Data phase.
     pub transfer: Transfer,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// GOOD, with the Data-In.
@@ -108,16 +108,16 @@ pub enum Ending {
     },
     /// Another SCSI status.
     Status(u8),
-    /// The command was not answered: the connection ended or the time was over.
+    /// The command had no response: the connection ended or the time limit passed.
     Unanswered,
 }
 
-/// A command that ended.
+/// A completed command.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    /// What [`Session::submit`] was given.
+    /// Tag passed to [`Session::submit`].
     pub tag: u64,
-    /// How it ended.
+    /// End of the command.
     pub ending: Ending,
 }
 
@@ -129,7 +129,7 @@ pub struct Session {
     in_flight: Rc<RefCell<usize>>,
 }
 
-/// What lives as long as a command: buffers that the library points into.
+/// Buffers of a command that the library points into.
 struct InFlight {
     tag: u64,
     buffer: Vec<u8>,
@@ -156,7 +156,7 @@ impl Libiscsi {
     }
 }
 
-/// Parameters of a log-in.
+/// Parameters of a login.
 #[derive(Clone, Copy, Debug)]
 pub struct Login<'a> {
     /// The initiator's name.
@@ -165,7 +165,7 @@ pub struct Login<'a> {
     pub portal: &'a str,
     /// The target's name.
     pub target: &'a str,
-    /// A LUN that is there: the log-in ends with TEST UNIT READY.
+    /// An existing LUN: the login ends with TEST UNIT READY.
     pub lun: u16,
     /// Distinguishes sessions of one initiator.
     pub session: u32,
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Commands that have not ended.
+    /// Number of outstanding commands.
     pub fn in_flight(&self) -> usize {
         *self.in_flight.borrow()
     }
@@ -234,7 +234,7 @@ impl Session {
         held.vector = IoVec { base: held.buffer.as_mut_ptr().cast(), len: held.buffer.len() };
         let vector: *mut IoVec = &mut held.vector;
         let held = Box::into_raw(held);
-        // SAFETY: the vector and the buffer live in `held`, which the callback takes back; the library calls it
+        // SAFETY: the vector and the buffer are owned by `held`, which the callback takes back; the library calls it
         // exactly once for a command that it accepted.
         let result = unsafe {
             match direction {
@@ -247,7 +247,7 @@ impl Session {
             (functions.iscsi_scsi_command_async)(self.context, lun, task, ended, none, held.cast())
         };
         if result != 0 {
-            // SAFETY: the library does not keep a command that it did not accept, so both are still owned here.
+            // SAFETY: the library does not keep a command that it refused, so both are still owned here.
             unsafe {
                 (functions.scsi_free_scsi_task)(task);
                 drop(Box::from_raw(held));
@@ -258,7 +258,7 @@ impl Session {
         Ok(())
     }
 
-    /// What [`libc::poll`] should wait for.
+    /// Events for [`libc::poll`].
     pub fn pollfd(&self) -> libc::pollfd {
         // SAFETY: the context is alive.
         let (fd, events) = unsafe {
@@ -268,8 +268,8 @@ impl Session {
         libc::pollfd { fd, events: c_short::try_from(events).unwrap_or(0), revents: 0 }
     }
 
-    /// Sends and receives what `revents` allow and returns the commands that ended; an error when the connection
-    /// is lost. What ended before the loss is then in [`Session::ended`].
+    /// Sends and receives as `revents` allow, and returns the completed commands; an error if the connection is lost.
+    /// Commands that completed before the loss are then in [`Session::ended`].
     pub fn service(&mut self, revents: c_short) -> Result<Vec<Completion>> {
         // SAFETY: the context is alive; callbacks only touch what they own and the shared lists.
         let result = unsafe { (self.library.0.iscsi_service)(self.context, revents.into()) };
@@ -279,7 +279,7 @@ impl Session {
         Ok(self.ended())
     }
 
-    /// Takes the commands that ended since the last call.
+    /// Takes the commands completed since the last call.
     pub fn ended(&mut self) -> Vec<Completion> {
         std::mem::take(&mut self.ended.borrow_mut())
     }
@@ -333,9 +333,9 @@ pub fn wait_for(polls: &mut [libc::pollfd], time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// What the library calls when a command ended: `iscsi_command_cb`.
+/// Callback of a completed command: `iscsi_command_cb`.
 extern "C" fn ended(_: *mut c_void, status: c_int, task: *mut c_void, held: *mut c_void) {
-    // SAFETY: `held` is the box that `submit` gave away for this one call.
+    // SAFETY: `held` is the box that `submit` passed for this one call.
     let held = unsafe { Box::from_raw(held.cast::<InFlight>()) };
     let functions = &held.library.0;
     let mut sense = RawSense::default();

@@ -1,4 +1,4 @@
-//! A closed-loop load on a target, and what it cost the target's process.
+//! A closed-loop load on a target, with its processor cost for the target's process.
 
 use crate::initiator::{Connection, Names};
 use crate::libiscsi::wait;
@@ -18,15 +18,15 @@ pub enum Direction {
     Write,
 }
 
-/// One connection of a host, over which commands go to one volume. It does not block.
+/// A non-blocking connection of a host for commands to one volume.
 pub(crate) trait Initiator {
-    /// True when the target takes another command.
+    /// True if the target accepts another command.
     fn may_send(&self) -> bool;
 
     /// Queues a command.
     fn queue(&mut self, command: Command);
 
-    /// Sends queued bytes as far as the socket accepts them. True if any remain.
+    /// Sends queued bytes until the socket accepts no more. True if any remain.
     fn flush(&mut self) -> Result<bool>;
 
     /// Processes received bytes and adds completed commands.
@@ -39,26 +39,26 @@ pub(crate) trait Initiator {
 /// A read or a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Command {
-    /// By which its answer names it.
+    /// Identifier in the response.
     pub tag: u32,
     /// Offset on the volume in bytes.
     pub at: u64,
     /// Bytes transferred.
     pub bytes: u32,
-    /// What is written; `None` for a read.
+    /// Data of a write; `None` for a read.
     pub source: Option<Source>,
 }
 
-/// A command that ended.
+/// A completed command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
-    /// That of the command.
+    /// Tag of the command.
     pub tag: u32,
     /// The status of the transport's command set; zero is success.
     pub status: u16,
 }
 
-/// Where the data of a write come from.
+/// Data source of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     /// Offset in the payload.
@@ -68,7 +68,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Adds a part of the data to what is sent.
+    /// Appends a part of the data to the output.
     pub fn append(&self, payload: &[u8], offset: usize, bytes: usize, out: &mut Vec<u8>) {
         let (from, begin) = (self.at + offset, out.len());
         out.extend_from_slice(&payload[from..from + bytes]);
@@ -84,23 +84,23 @@ impl Source {
     }
 }
 
-/// Which addresses.
+/// Order of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Uniformly random.
     Random,
-    /// One after the other, each session in a part of its own.
+    /// Sequential; each session has a separate part.
     Sequential,
 }
 
-/// What the data is like.
+/// Content of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Every block compresses to half.
     Half,
     /// No block compresses.
     Random,
-    /// 64 different blocks again and again.
+    /// 64 different blocks, repeated.
     Duplicate,
 }
 
@@ -109,7 +109,7 @@ pub enum Content {
 pub struct Load {
     /// Reads or writes.
     pub direction: Direction,
-    /// Which addresses.
+    /// Order of addresses.
     pub order: Order,
     /// Bytes of each operation.
     pub bytes: u32,
@@ -117,40 +117,40 @@ pub struct Load {
     pub depth: u32,
     /// Sessions.
     pub sessions: u16,
-    /// What is written.
+    /// Content of writes.
     pub content: Content,
-    /// The part of the volume that is used, in bytes from its start.
+    /// Used part of the volume in bytes, from its start.
     pub span: u64,
 }
 
-/// What came of it.
+/// Results of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// Operations that ended.
+    /// Number of completed operations.
     pub count: f64,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Processor time of the target's process for an operation, in µs.
+    /// Processor time of the target's process per operation, in µs.
     pub cpu_us: f64,
     /// Median latency in µs.
     pub p50_us: f64,
     /// 99th percentile of the latency in µs.
     pub p99_us: f64,
-    /// Longest wait in µs.
+    /// Maximum latency in µs.
     pub max_us: f64,
 }
 
-/// The read cache that a daemon has by default, in bytes: with a larger used part most reads miss it.
+/// Default read cache of a daemon in bytes: with a larger used part, most reads miss it.
 pub const READ_CACHE_BYTES: u64 = 256 << 20;
 
-/// The initiator that loads come from.
+/// Initiator name of the loads.
 pub const INITIATOR: &str = "iqn.2001-04.org.example:load";
 /// Logical block length of the volumes in bytes.
 pub(crate) const LOGICAL_BLOCK_BYTES: u32 = 512;
 const PAYLOAD_BYTES: usize = 8 << 20;
 /// Different blocks in [`Content::Duplicate`].
 const DUPLICATES: usize = 64;
-/// Without any answer for so long, a target has stalled.
+/// Time without any response after which a target counts as stalled.
 pub(crate) const STALL_TIMEOUT_MS: u32 = 20_000;
 
 struct Session {
@@ -161,16 +161,16 @@ struct Session {
     part: std::ops::Range<u64>,
 }
 
-/// When to stop.
+/// End condition.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
     /// After a time.
     Time(Duration),
-    /// When the span was covered once, sequentially.
+    /// After one sequential pass over the span.
     Covered,
 }
 
-/// Puts the load on LUN `lun` of an iSCSI target.
+/// Runs the load on LUN `lun` of an iSCSI target.
 pub fn run(target: &dyn Target, lun: u16, load: Load, until: Until) -> Result<Measure> {
     let portal = *target.portals().first().context("a portal")?;
     let names = Names { portal, initiator: INITIATOR, target: target.iqn() };
@@ -179,8 +179,8 @@ pub fn run(target: &dyn Target, lun: u16, load: Load, until: Until) -> Result<Me
     })
 }
 
-/// Puts the load on what connections lead to: `connect` makes one, by its number from zero on and with what its writes
-/// take their data from. `pid` is the process whose time is measured.
+/// Runs the load over connections: `connect` creates one from its number, starting with zero, and the payload of its
+/// writes. `pid` is the process whose time is measured.
 pub(crate) fn run_over(
     pid: u32,
     load: Load,
@@ -204,7 +204,7 @@ pub(crate) fn run_over(
 }
 
 fn measure(pid: u32, sessions: &mut [Session], load: Load, until: Until) -> Result<Measure> {
-    // Other numbers in every run: nothing that was written before comes again.
+    // Every run has different numbers, so no earlier data is repeated.
     let mut seed = Seed::new(crate::crash::new_seed());
     let (mut latencies, mut answers) = (Latencies::default(), Vec::new());
     let (before, start) = (processor_time(pid)?, Instant::now());
@@ -278,7 +278,7 @@ impl Session {
     }
 }
 
-/// What writes take their data from; all but duplicates are stamped on their way out.
+/// Payload of writes; all but duplicates are stamped when sent.
 fn payload(content: Content) -> Vec<u8> {
     let mut seed = Seed::new(1);
     let mut payload = vec![0; PAYLOAD_BYTES];
@@ -294,8 +294,8 @@ fn payload(content: Content) -> Vec<u8> {
     payload
 }
 
-/// Processor time that a process has used until now, all its threads together, those that ended too. Exact: what
-/// `/proc/PID/stat` says is in hundredths of a second.
+/// Exact processor time of a process so far, over all its threads, including ended ones. `/proc/PID/stat` has a
+/// resolution of only 10 ms.
 pub fn processor_time(pid: u32) -> Result<Duration> {
     let pid = libc::pid_t::try_from(pid)?;
     let mut clock = 0;

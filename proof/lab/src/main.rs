@@ -1,4 +1,4 @@
-//! `ashlar-lab`: the workload lab as a program of its own, against any array that speaks iSCSI.
+//! `ashlar-lab`: the workload lab as a stand-alone program, for any iSCSI array.
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The array's programs lie where this one does.
+/// The array's programs are in the folder of this one.
 fn beside_this_program() -> Result<Programs> {
     let program = std::env::current_exe()?;
     let folder = program.parent().context("this program lies in no folder")?;

@@ -1,5 +1,5 @@
-//! The cost of management: the same loads on one array, in turn left alone, and with two web pages open and a monitoring
-//! system that collects metrics.
+//! Cost of management: the same loads on one array, alternately undisturbed, and with two open web pages and a
+//! monitoring system that collects metrics.
 
 use crate::array::{Api, Programs};
 use crate::bench::{Client, Options, loads, pin};
@@ -13,13 +13,13 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Volumes that the array has beside the one that is used.
+/// Number of further volumes of the array.
 const VOLUMES: usize = 1000;
 /// Polling interval of pages without an event stream, and interval of metrics collection.
 const PAGE_INTERVAL: Duration = Duration::from_secs(2);
 const COLLECTION_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Requests of the dashboard and of the analysis of a volume.
+/// Requests of the dashboard and of a volume's performance page.
 const REQUESTS: &[&str] = &[
     "/api/v1/array",
     "/api/v1/alerts",
@@ -32,21 +32,21 @@ const REQUESTS: &[&str] = &[
     "/api/v1/performance/top?by=volume&limit=10",
 ];
 
-/// What is found.
+/// A result.
 #[derive(Clone, Debug)]
 pub enum Finding {
-    /// The part of one processor that looking takes of an array that does nothing else, less what that takes left alone:
-    /// what hosts that keep the processor busy have less. Hardly any noise is in it.
+    /// Share of one processor that management takes on an otherwise idle array, less its idle load: the loss of hosts
+    /// that keep the processor busy. It has almost no noise.
     Share(f64),
-    /// A load: figures with management, as multiples of those without.
+    /// A load: figures with management, as ratios to those without.
     Load(Row),
 }
 
-/// Measures the share, and the loads whose names contain `only`, in a folder below `parent`. A run lasts as long as it
-/// takes to collect once, at least.
+/// Measures the share, and the loads whose names contain `only`, in a folder below `parent`. A run takes at least one
+/// collection interval.
 ///
 /// # Errors
-/// When the array can't be started, or does not answer.
+/// If the array can't be started, or does not respond.
 pub fn run(
     programs: &Programs,
     parent: &Path,

@@ -1,5 +1,5 @@
-//! A minimal NVMe/TCP host for measurements and for the block checker (NVMe TCP Transport 1.0, NVMe over Fabrics): one thread, as
-//! the iSCSI initiator beside it. It supports what a healthy controller sends and fails on anything else.
+//! A minimal NVMe/TCP host for measurements and for the block checker (NVMe TCP Transport 1.0, NVMe over Fabrics): one
+//! thread, like the iSCSI initiator. It supports the responses of a healthy controller and fails on anything else.
 
 use crate::channel::Channel;
 use crate::libiscsi::Transfer;
@@ -20,11 +20,11 @@ mod pdu {
     pub const R2T: u8 = 0x09;
     /// LAST_PDU of a data PDU.
     pub const LAST: u8 = 0x04;
-    /// SUCCESS of a C2HData PDU: there will be no response.
+    /// SUCCESS of a C2HData PDU: no response follows.
     pub const SUCCESS: u8 = 0x08;
 }
 
-/// Opcodes of the admin and the NVM command set, and of Fabrics.
+/// Opcodes of the admin and NVM command sets, and of Fabrics.
 pub(crate) mod opcode {
     pub const WRITE: u8 = 0x01;
     pub const READ: u8 = 0x02;
@@ -42,9 +42,9 @@ pub(crate) mod opcode {
 }
 
 const IC_BYTES: usize = 128;
-/// Of what a controller sends: each of its headers has this length.
+/// Length of every header from a controller.
 const HEADER: usize = 24;
-/// Of a command capsule without data.
+/// Length of a command capsule without data.
 const CAPSULE: usize = 72;
 const SQE: usize = 64;
 /// Entries of a queue: one less can be outstanding.
@@ -54,13 +54,13 @@ const ENABLE: u32 = 0x0046_0001;
 const OFFSET_CC: u32 = 0x14;
 const OFFSET_CSTS: u32 = 0x1c;
 const FEATURE_QUEUES: u32 = 0x07;
-/// IOCCSZ in the controller's data structure.
+/// Offset of IOCCSZ in the controller's data structure.
 const CAPSULE_SIZE_AT: usize = 1792;
-/// SGL descriptors: data in the capsule at an offset, and data that the transport moves.
+/// SGL descriptors: data in the capsule at an offset, and data that the transport transfers.
 const IN_CAPSULE: u8 = 0x01;
 const TRANSPORT: u8 = 0x5a;
 
-/// A host, a subsystem, and where it is.
+/// Names of a host and a subsystem, and the subsystem's address.
 #[derive(Clone, Copy)]
 pub(crate) struct Names<'a> {
     pub portal: SocketAddr,
@@ -68,18 +68,18 @@ pub(crate) struct Names<'a> {
     pub subsystem: &'a str,
 }
 
-/// A controller, kept by its admin queue.
+/// A controller, which exists as long as its admin queue.
 pub(crate) struct Controller {
     _admin: Admin,
     id: u16,
-    /// Data of a write that go with its command, in bytes.
+    /// Maximum in-capsule data of a write, in bytes.
     in_capsule: usize,
     /// The namespaces that the host sees.
     namespaces: Vec<u32>,
 }
 
 impl Controller {
-    /// Connects the admin queue, enables the controller, and asks for `queues` I/O queues.
+    /// Connects the admin queue, enables the controller, and requests `queues` I/O queues.
     pub fn connect(names: Names, queues: u16) -> Result<Self> {
         let mut admin = Admin::connect(names, 0, 0xffff)?;
         let id = admin.controller;
@@ -117,7 +117,7 @@ impl Controller {
     }
 }
 
-/// A queue that does one command at a time and waits for it.
+/// A queue for one command at a time.
 struct Admin {
     stream: TcpStream,
     /// The controller's identifier.
@@ -180,7 +180,7 @@ impl Admin {
         Ok(data)
     }
 
-    /// Sends a command with data in its capsule; the first word of its completion, and the data that came.
+    /// Sends a command with in-capsule data; returns dword 0 of its completion, and the received data.
     fn command(&mut self, mut entry: [u8; SQE], data: &[u8]) -> Result<(u32, Vec<u8>)> {
         if !data.is_empty() {
             put32(&mut entry, 32, data.len() as u32);
@@ -221,21 +221,21 @@ pub(crate) struct Queue {
     data_bytes: usize,
     outstanding: u16,
     payload: Arc<[u8]>,
-    /// Commands by their identifiers.
+    /// Commands by identifier.
     slots: Vec<Slot>,
-    /// The command whose data are arriving, how many bytes of them are left, and whether they end it.
+    /// The command whose data are arriving, the number of missing bytes, and whether they end it.
     arriving: Option<(u16, usize, bool)>,
 }
 
-/// What a queue knows of a command under way.
+/// State of an outstanding command.
 #[derive(Default)]
 struct Slot {
     out: Option<Outgoing>,
-    /// What was read so far; `None` if nothing looks at it.
+    /// Data received so far; `None` if they are discarded.
     received: Option<Vec<u8>>,
 }
 
-/// Data of a write, until its answer.
+/// Data of a write, until its response.
 enum Outgoing {
     Payload(Source),
     Bytes(Vec<u8>),
@@ -254,7 +254,7 @@ impl Outgoing {
 }
 
 impl Queue {
-    /// Queues any command with its data; `id`, its identifier, is of no other command under way and less than [`QUEUE_ENTRIES`].
+    /// Queues any command with its data; `id`, its identifier, must be unused and less than [`QUEUE_ENTRIES`].
     pub fn send(&mut self, id: u16, mut entry: [u8; SQE], transfer: Transfer) -> Result<()> {
         entry[2..4].copy_from_slice(&id.to_le_bytes());
         let (out, bytes) = match transfer {
@@ -279,12 +279,12 @@ impl Queue {
         Ok(())
     }
 
-    /// What a command that has ended has read.
+    /// Data read by a completed command.
     pub fn take_data(&mut self, id: u16) -> Vec<u8> {
         self.slots.get_mut(usize::from(id)).and_then(|slot| slot.received.take()).unwrap_or_default()
     }
 
-    /// Takes data that have arrived for the command that they are of; true when all of them are there.
+    /// Takes arrived data of a command; true if they are complete.
     fn arrive(&mut self, answers: &mut Vec<Answer>) -> Result<bool> {
         let Some((id, left, ends)) = &mut self.arriving else { return Ok(true) };
         let slot = self.slots.get_mut(usize::from(*id)).context("data for an unknown command")?;
@@ -396,21 +396,21 @@ impl Initiator for Queue {
     }
 }
 
-/// The identifier of a host, which its name determines: reservations are by this.
+/// Host identifier derived from the host's name: reservations use it.
 fn host_id(name: &str) -> [u8; 16] {
     let seed = name.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(257).wrapping_add(byte.into()));
     let mut seed = crate::seed::Seed::new(seed);
     (u128::from(seed.bits()) << 64 | u128::from(seed.bits())).to_le_bytes()
 }
 
-/// A submission queue entry whose data are described by an SGL (PSDT 01b).
+/// A submission queue entry with data described by an SGL (PSDT 01b).
 pub(crate) fn sqe(opcode: u8) -> [u8; SQE] {
     let mut entry = [0; SQE];
     (entry[0], entry[1]) = (opcode, 0x40);
     entry
 }
 
-/// The header of a command capsule with that entry and this many bytes of data after it.
+/// Header of a command capsule with this entry and data length.
 fn capsule(entry: &[u8; SQE], data: usize) -> [u8; CAPSULE] {
     let mut capsule = [0; CAPSULE];
     (capsule[0], capsule[2]) = (pdu::COMMAND, CAPSULE as u8);

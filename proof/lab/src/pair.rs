@@ -1,5 +1,5 @@
-//! Two controllers that share an array in Ceph and both serve hosts: the first is the home, the second one joined by a token and
-//! forwards to it.
+//! Two controllers that share an array in Ceph and both serve hosts: the first is the home; the second has joined with
+//! a token and forwards.
 
 use crate::array::{Array, Programs};
 use crate::cdb;
@@ -12,15 +12,15 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long hosts wait for what two controllers are to do, with all repetitions.
+/// Time limit of operations on two controllers, including all repetitions.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two attempts.
+/// Interval between attempts.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Starts both, in folders below `folder`, with these volumes and hosts. The second may not serve hosts yet.
+/// Starts both, in folders below `folder`, with these volumes and hosts. The second one may not serve hosts yet.
 ///
 /// # Errors
-/// When one does not start.
+/// If one does not start.
 pub fn start(
     programs: &Programs,
     folder: &Path,
@@ -34,7 +34,7 @@ pub fn start(
     let store = place.arguments().into_iter().chain(number).chain(link.clone()).collect();
     let mut first = Array::start_on(programs, &folders[0], store, None)?;
     first.fresh(volumes, hosts)?;
-    // The other one joins by a token, and needs nothing else but the cluster's configuration.
+    // The other one joins with a token, and needs only the cluster's configuration.
     let made = first.cli(&["controller", "add"])?;
     let token = made["token"].as_str().context("controller add without a token")?;
     let conf = place.conf.display().to_string();
@@ -45,10 +45,10 @@ pub fn start(
     Ok([first, second])
 }
 
-/// Attempts something until it succeeds.
+/// Repeats an attempt until it succeeds.
 ///
 /// # Errors
-/// Why it does not, after [`TIMEOUT`].
+/// The last error, after [`TIMEOUT`].
 pub(crate) fn retry<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -59,7 +59,7 @@ pub(crate) fn retry<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Both as one target: its first portal is the home's, its second one that of the controller that forwards.
+/// Both controllers as one target: the first portal is the home's, the second that of the forwarding controller.
 pub struct Pair {
     controllers: [Array; 2],
     portals: [SocketAddr; 2],
@@ -69,44 +69,44 @@ impl Pair {
     /// Starts both.
     ///
     /// # Errors
-    /// When one does not start.
+    /// If one does not start.
     pub fn start(programs: &Programs, folder: &Path, place: &Pools) -> Result<Self> {
         let controllers = start(programs, folder, place, (&[], &[]))?;
         let portals = [controllers[0].portals()[0], controllers[1].portals()[0]];
         Ok(Self { controllers, portals })
     }
 
-    /// Kills a controller: 0 or 1.
+    /// Kills controller 0 or 1.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn kill(&mut self, number: usize) -> Result<()> {
         self.controllers[number].kill()
     }
 
-    /// How often the cluster's map has changed, as a controller has logged it.
+    /// Number of changes of the cluster's map in a controller's log.
     ///
     /// # Errors
-    /// When it has no log.
+    /// If it has no log.
     pub fn map_changes(&self, number: usize) -> Result<usize> {
         self.controllers[number].times_logged("the cluster's map has changed")
     }
 
-    /// Starts a controller again, without waiting until it serves.
+    /// Restarts a controller without waiting until it serves.
     ///
     /// # Errors
-    /// When it can't be started.
+    /// If it can't be started.
     pub fn restart(&mut self, number: usize) -> Result<()> {
         self.controllers[number].restart_unattended()
     }
 
-    /// The home, and the one that forwards.
+    /// The home, and the forwarding controller.
     pub(crate) fn controllers(&self) -> &[Array; 2] {
         &self.controllers
     }
 
-    /// Waits until the second controller serves a LUN to a host, and hosts have learned that both paths are active: that is a unit
-    /// attention.
+    /// Waits until the second controller serves a LUN to a host, and the host has received the unit attention for two
+    /// active paths.
     fn reach(&self, initiator: &str, lun: u16) -> Result<()> {
         let (library, portal) = (Libiscsi::load()?, self.portals[1].to_string());
         retry(|| {

@@ -1,4 +1,4 @@
-//! libiscsi's own load program `iscsi-perf`, as a cross-check of our client: it only reads, and reports no latencies.
+//! libiscsi's load program `iscsi-perf`, as a cross-check of our client: it only reads, and reports no latencies.
 
 use crate::load::{INITIATOR, LOGICAL_BLOCK_BYTES, Load, Measure, Order, processor_time};
 use crate::target::Target;
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Reads from LUN `lun` of a target for whole seconds, from one session, anywhere on the volume.
+/// Reads from random locations of LUN `lun` for whole seconds, in one session.
 pub fn run(target: &dyn Target, lun: u16, load: Load, time: Duration) -> Result<Measure> {
     let before = processor_time(target.pid()?)?;
     let mut command = Command::new("iscsi-perf");
@@ -22,12 +22,12 @@ pub fn run(target: &dyn Target, lun: u16, load: Load, time: Duration) -> Result<
     let used = processor_time(target.pid()?)? - before;
     let iops = average(&said).with_context(|| format!("iscsi-perf reports no average: {}", said.trim()))?;
     let cpu_us = used.as_secs_f64() * 1e6 / (iops * time.as_secs_f64());
-    // Latencies are not reported: not a number.
+    // Latencies are not reported: NaN.
     let count = iops * time.as_secs_f64();
     Ok(Measure { count, iops, cpu_us, p50_us: f64::NAN, p99_us: f64::NAN, max_us: f64::NAN })
 }
 
-/// The last average that is reported.
+/// The last reported average.
 fn average(said: &str) -> Option<f64> {
     let (_, last) = said.rsplit_once("iops average ")?;
     last.split(' ').next()?.parse().ok()

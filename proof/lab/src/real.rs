@@ -1,5 +1,5 @@
-//! Model hosts against a real target, in real time: what a host sends goes out by libiscsi, one session for each of its
-//! paths, and the results go back to the host.
+//! Model hosts on a real target, in real time: commands of a host are sent by libiscsi, with one session for each of
+//! its paths, and the results return to the host.
 
 use crate::cdb::{self, Segment};
 use crate::content::Payload;
@@ -12,54 +12,54 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What an initiator of the lab is called, before its number.
+/// Prefix of the lab's initiator names, before a number.
 pub const INITIATOR: &str = "iqn.2001-04.org.example:lab-host";
-/// Logical blocks of every disk.
+/// Logical block length of every disk.
 pub const BLOCK_BYTES: u32 = 512;
-/// The greatest part of a copy that is one segment.
+/// Maximum length of a copy segment.
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// The greatest range of one UNMAP.
+/// Maximum length of one UNMAP.
 const UNMAP_BYTES: u64 = 256 << 20;
-/// A host whose target says nothing for so long gives up.
+/// Time without any response after which a host gives up.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The names with which the hosts log in.
+/// Initiator names of the hosts.
 pub fn initiators(hosts: usize) -> Vec<String> {
     (0..hosts).map(|host| format!("{INITIATOR}{host}")).collect()
 }
 
-/// A disk of the target, as hosts address it.
+/// A disk of the target, from the view of hosts.
 #[derive(Clone, Debug)]
 struct Unit {
     lun: u16,
-    /// How an EXTENDED COPY names it.
+    /// Its designator in EXTENDED COPY.
     naa: Option<Vec<u8>>,
 }
 
-/// Hosts that are logged in.
+/// Logged-in hosts.
 pub struct Rig {
-    /// Sessions of each host: its paths.
+    /// Sessions of each host, one per path.
     hosts: Vec<Vec<Session>>,
     units: Vec<Unit>,
     payload: Payload,
     pid: Option<u32>,
 }
 
-/// What a run took.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// From the first command to the last answer.
+    /// Time from the first command to the last response.
     pub time: Duration,
-    /// When all was done that comes to an end, if it was in time.
+    /// Time at which all finite worlds had finished, if they did in time.
     pub finished: Option<Duration>,
-    /// Processor time of the target's process, when it is known.
+    /// Processor time of the target's process, if known.
     pub processor: Option<Duration>,
-    /// Unit attentions that were reported, by additional sense code.
+    /// Reported unit attentions, by additional sense code.
     pub attentions: BTreeMap<u16, u64>,
 }
 
 impl Rig {
-    /// Logs in this many hosts over this many paths each, which are spread over the target's portals.
+    /// Logs in this many hosts, each over this many paths, which are distributed over the target's portals.
     pub fn login(target: &dyn Target, luns: &[u16], hosts: usize, paths: usize) -> Result<Self> {
         let library = Libiscsi::load()?;
         let mut rig = Self {
@@ -83,8 +83,8 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Lets the hosts do what they do, until those of their worlds that come to an end have done so, or for so long at
-    /// most. What is under way then comes to its end. `during` is called repeatedly with the time that has passed.
+    /// Runs the hosts until their finite worlds have finished, but at most for a time limit; outstanding commands then
+    /// complete. `during` is called repeatedly with the elapsed time.
     pub fn run(
         &mut self,
         hosts: &mut [Host],
@@ -141,7 +141,7 @@ impl Rig {
         session.submit(send.tag, command).map_err(|error| failed(format!("{error:#}")))
     }
 
-    /// The bytes of a command; an outcome when it can't be sent at all.
+    /// The SCSI command, or an outcome if it can't be sent.
     fn command(&mut self, send: &Send) -> std::result::Result<libiscsi::Command, Outcome> {
         let Command { disk, kind, at, bytes } = &send.command;
         let unit = self.units.get(*disk).ok_or_else(|| Outcome::Failed(format!("no disk {disk}")))?;
@@ -181,7 +181,7 @@ impl Rig {
         })
     }
 
-    /// Waits for the next answer or the next thing that a host does by itself; true when the target said something.
+    /// Waits for the next response or the next event of a host; true if the target responded.
     fn exchange(&mut self, hosts: &mut [Host], start: Instant, run: &mut Run) -> Result<bool> {
         let mut polls: Vec<_> = self.hosts.iter().flatten().map(Session::pollfd).collect();
         let next = hosts.iter().filter_map(Host::next_event).min();
@@ -211,7 +211,7 @@ fn since(start: Instant) -> Time {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(Time::MAX)
 }
 
-/// Logs in and takes the unit attentions that new sessions get.
+/// Logs in and clears the unit attentions of new sessions.
 pub(crate) fn login(
     library: &Rc<Libiscsi>,
     target: &dyn Target,
@@ -232,7 +232,7 @@ pub(crate) fn login(
     Ok(session)
 }
 
-/// The first commands of a new session are answered with unit attentions.
+/// The first commands of a new session get unit attentions.
 pub(crate) fn make_ready(session: &mut Session, lun: u16) -> Result<()> {
     let mut last = Ending::Unanswered;
     for _ in 0..10 {
@@ -244,7 +244,7 @@ pub(crate) fn make_ready(session: &mut Session, lun: u16) -> Result<()> {
     bail!("LUN {lun} does not get ready: {last:?}")
 }
 
-/// A range of bytes in runs of blocks, none longer than `most` bytes.
+/// Splits a byte range into runs of blocks, each at most `most` bytes long.
 fn cut(at: u64, bytes: u64, most: u64) -> Vec<(u64, u32)> {
     let block = u64::from(BLOCK_BYTES);
     let starts = (0..bytes.div_ceil(most)).map(|index| index * most);
@@ -263,15 +263,15 @@ fn segments(source: u64, target: u64, bytes: u64) -> Vec<Segment> {
     from.into_iter().zip(to).map(segment).collect()
 }
 
-/// What an answer means to a host (SPC-5 clause 4.4, SAM-5 clause 5.3).
+/// Outcome for a host (SPC-5 clause 4.4, SAM-5 clause 5.3).
 pub(crate) fn outcome(ending: Ending) -> Outcome {
     match ending {
         Ending::Good(data) => Outcome::Good(data),
-        // UNIT ATTENTION, and NOT READY while it becomes ready.
+        // UNIT ATTENTION, and NOT READY while becoming ready.
         Ending::Check { key: 6, .. } | Ending::Check { key: 2, code: 0x0400..=0x04ff } => Outcome::Busy,
         Ending::Check { key: 0xe, .. } => Outcome::Miscompare,
         Ending::Check { key: 7, code: 0x2707 } => Outcome::NoSpace,
-        // ILLEGAL REQUEST: no such command, no such field, no such parameter.
+        // ILLEGAL REQUEST: unsupported command, field or parameter.
         Ending::Check { key: 5, code: 0x2000 | 0x2400 | 0x2600 } => Outcome::Unsupported,
         Ending::Check { key: 5, code: 0x2100 } => Outcome::OutOfRange,
         Ending::Check { key, code } => Outcome::Failed(format!("sense key {key:x}h, code {code:04x}h")),

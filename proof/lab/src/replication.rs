@@ -1,8 +1,9 @@
-//! Two arrays, of which one replicates a volume group to the other, over a network that is cut and changes bits, while either is
-//! killed: every point is a prefix of the writes, over the whole group, also after the direction was reversed and back again.
+//! Two arrays, one of which replicates a volume group to the other, over a network that is cut and flips bits, while
+//! either is killed. Every point is a prefix of the writes, over the whole group, also after the direction was reversed
+//! and back again.
 //!
-//! A host writes one block after the other, in turn to each volume, each with a new stamp. What a point has is so given by
-//! the newest stamp in it.
+//! A host writes one block after the other, to each volume alternately, each with a new stamp. So the newest stamp in a
+//! point determines its whole content.
 
 mod network;
 pub mod synchronous;
@@ -22,7 +23,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What happens during a transfer.
+/// A fault during a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -31,18 +32,18 @@ enum Fault {
     Network(Disturbance),
 }
 
-/// What was done.
+/// Results.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Writes that were acknowledged.
+    /// Acknowledged writes.
     pub acknowledged: u64,
-    /// Points that were compared.
+    /// Compared points.
     pub points: u64,
     /// Kills of the source and of the target.
     pub kills: [u64; 2],
-    /// Cuts and changed bits that hit a connection.
+    /// Cuts and bit flips that affected a connection.
     pub disturbed: u64,
-    /// How often the direction was reversed.
+    /// Number of reversals.
     pub reversed: u64,
 }
 
@@ -50,19 +51,19 @@ const INITIATOR: &str = "iqn.2001-04.org.example:replication";
 const HOST: &str = "host";
 const GROUP: &str = "app";
 const NAME: &str = "prod";
-/// What the first array calls the other one.
+/// Name of the other array on the first one.
 pub const TARGET: &str = "target";
 const VOLUMES: [&str; 3] = ["data", "log", "index"];
 const BLOCK_BYTES: u32 = 4096;
-/// Of each volume.
+/// Blocks of each volume.
 const BLOCKS: u64 = 1024;
 const VOLUME: Shape = Shape { bytes: BLOCKS * BLOCK_BYTES as u64, block_bytes: BLOCK_BYTES };
 const DRIVES: Drives = Drives { count: 4, bytes: 1 << 30 };
-/// Writes of a cycle, at most.
+/// Maximum number of writes of a cycle.
 const MAX_WRITES: u64 = 600;
-/// The direction is reversed, and back again, after this number of cycles.
+/// Number of cycles between two pairs of reversals.
 const REVERSE_CYCLES: u64 = 8;
-/// How long a transfer may take with all of its repetitions.
+/// Time limit of a transfer, including all repetitions.
 const LIMIT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(50);
 const BUSY: u8 = 0x08;
@@ -72,21 +73,21 @@ struct World {
     library: Rc<Libiscsi>,
     seed: Seed,
     arrays: [Array; 2],
-    /// The network before each array.
+    /// The network in front of each array.
     networks: [Network; 2],
-    /// Which array is the source.
+    /// Index of the source.
     source: usize,
-    /// LUNs of the volumes of the group on each array.
+    /// LUNs of the group's volumes on each array.
     luns: [Vec<u16>; 2],
     session: Option<Session>,
     stamp: u64,
     report: Report,
 }
 
-/// Runs this many cycles in a folder below `parent`; `check`: the media of both arrays are verified in the end.
+/// Runs this many cycles in a folder below `parent`; `check`: verifies the media of both arrays at the end.
 ///
 /// # Errors
-/// What was wrong.
+/// The violation.
 pub fn run(programs: &Programs, parent: &Path, cycles: u64, seed: u64, check: bool) -> Result<Report> {
     let scratch = Scratch::new(parent, "replication")?;
     let result = World::new(programs, scratch.path(), seed, &[]).and_then(|mut world| {
@@ -141,7 +142,7 @@ impl World {
         })
     }
 
-    /// Stops both arrays, and verifies what they have on their drives.
+    /// Stops both arrays, and verifies their drives.
     fn check_media(&mut self) -> Result<()> {
         self.session = None;
         for array in &mut self.arrays {
@@ -155,7 +156,7 @@ impl World {
         1 - self.source
     }
 
-    /// Writes, transfers a point while something fails, and compares what the target has.
+    /// Writes, transfers a point during a fault, and checks the target.
     fn cycle(&mut self) -> Result<()> {
         let fault = match self.seed.range(0, 8) {
             0 => Fault::None,
@@ -171,7 +172,7 @@ impl World {
             self.networks[self.target()].arm(self.seed.range(0, 2 << 20), disturbance);
         }
         self.cli(self.source, &["replication", "sync", NAME])?;
-        // Hosts continue, so that a fault comes at another step of the transfer each time.
+        // Hosts continue, so that a fault occurs at another step of the transfer each time.
         for _ in 0..self.seed.range(0, 60) {
             self.write_next()?;
         }
@@ -181,7 +182,7 @@ impl World {
                 self.session = None;
                 self.arrays[self.source].kill()?;
                 self.arrays[self.source].restart()?;
-                // What was asked for was lost with it; a start takes a point by itself.
+                // The request was lost with it; a start takes a point by itself.
                 self.cli(self.source, &["replication", "sync", NAME])?;
             }
             Fault::KillTarget => {
@@ -206,7 +207,7 @@ impl World {
         Ok(())
     }
 
-    /// A planned failover, and the other direction.
+    /// Performs a planned failover, and reverses the direction.
     fn reverse(&mut self) -> Result<()> {
         self.write_some()?;
         let (source, target) = (self.source, self.target());
@@ -247,7 +248,7 @@ impl World {
         Ok(self.cli(at, &["replication", "show", NAME])?["progress"].clone())
     }
 
-    /// Waits until a point is complete that is newer than this one, and nothing else is to be transferred.
+    /// Waits until a point newer than `after` is complete, and no transfer is pending.
     fn await_idle(&self, after: u64) -> Result<()> {
         self.await_progress(self.source, |progress| {
             progress["state"] == "idle" && progress["last_point"].as_u64() > Some(after)
@@ -270,7 +271,7 @@ impl World {
         }
     }
 
-    /// The newest write in clones of the last point, which has to have all before it as well.
+    /// The newest write in clones of the last point, which must have all earlier ones as well.
     fn test_failover(&mut self) -> Result<u64> {
         let target = self.target();
         let tested = self.cli(target, &["replication", "test-failover", "start", NAME, "--host", HOST])?;
@@ -342,10 +343,10 @@ impl World {
     }
 }
 
-/// Starts an array that others can replicate to, in a folder that it makes; where it listens for them.
+/// Starts an array with a listener for other arrays, in a new folder; returns the listener's address.
 ///
 /// # Errors
-/// When it does not start.
+/// If it does not start.
 pub fn start(
     programs: &Programs,
     folder: &Path,
@@ -359,25 +360,25 @@ pub fn start(
     Ok((Array::start_on(programs, folder, store, core)?, address))
 }
 
-/// Pairs two arrays; the first one knows the other one, at this address, as [`TARGET`].
+/// Pairs two arrays; the first one names the other, at this address, [`TARGET`].
 ///
 /// # Errors
-/// When either refuses.
+/// If either refuses.
 pub fn pair(first: &Array, second: &Array, there: &str) -> Result<()> {
     let key = second.cli(&["remote-array", "key"])?;
     let key = key["key"].as_str().context("a key")?;
     first.cli(&["remote-array", "pair", there, "--name", TARGET, "--key", key]).map(drop)
 }
 
-/// The volume and the block of a write.
+/// Volume and block of a write.
 fn place_of(stamp: u64) -> (u64, u64) {
     let volumes = VOLUMES.len() as u64;
     let (volume, turn) = (stamp % volumes, stamp / volumes);
-    // Not in order, so that changes are spread over the maps.
+    // Not in order, so that changes are distributed over the maps.
     (volume, turn.wrapping_mul(389) % BLOCKS)
 }
 
-/// The last write of a block among those up to `newest`; zero if there is none.
+/// The last write of a block up to `newest`; zero if there is none.
 fn newest_at(volume: u64, lba: u64, newest: u64) -> u64 {
     let cycle = VOLUMES.len() as u64 * BLOCKS;
     let from = newest.saturating_sub(cycle);

@@ -1,4 +1,4 @@
-//! Results of the workloads, for readers and for programs: a table, JSON, CSV, and one HTML file with everything in it.
+//! Results of the workloads for readers and programs: a table, JSON, CSV, and one self-contained HTML file.
 
 mod chart;
 mod real;
@@ -14,32 +14,32 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Everything of a run of the lab.
+/// Results of a run of the lab.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
-    /// What it was run on, in words.
+    /// Description of the machine.
     pub machine: String,
-    /// What the peer is called, if there was one.
+    /// Name of the peer, if there was one.
     pub peer: Option<&'static str>,
     /// Whether it was a short run, which measures nothing.
     pub quick: bool,
     /// The workloads.
     pub workloads: Vec<Report>,
-    /// What real programs did.
+    /// Results of real programs.
     pub real: Vec<Case>,
 }
 
-/// A figure, and whose it is.
+/// A figure and its workload.
 struct Line {
     row: String,
     workload: String,
-    /// Where the page has more of it.
+    /// Section of the page with details.
     section: String,
     figure: FigureReport,
 }
 
 impl Results {
-    /// Every figure of the workloads and of the real programs; one for what was not run.
+    /// Figures of all workloads and real programs; one for each that was not run.
     pub fn figures(&self) -> impl Iterator<Item = FigureReport> {
         self.lines().into_iter().map(|line| line.figure)
     }
@@ -65,7 +65,7 @@ impl Results {
         lines
     }
 
-    /// The figures of published workloads, in the order of their rows.
+    /// Figures of published workloads, in the order of their rows.
     fn published(&self) -> Vec<Line> {
         let mut lines = self.lines();
         lines.retain(|line| !line.row.is_empty());
@@ -74,7 +74,7 @@ impl Results {
     }
 }
 
-/// The first number in a row's name; what has none comes last.
+/// The first number in a row's name; rows without one come last.
 fn place(row: &str) -> u64 {
     let digits = row.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(u64::MAX)
@@ -103,14 +103,14 @@ pub fn table(results: &Results) -> String {
     text += "|---|---|---|---|---|---|---|\n";
     for Line { row, figure, .. } in results.published() {
         let Cells { name, published, measured, peer, ratio, reached, .. } = cells(&figure);
-        // A string takes everything.
+        // Writing to a string can't fail.
         let _ =
             writeln!(text, "| {row} | {name} | {published} | {measured} | {peer} | {ratio} | {reached} |");
     }
     text
 }
 
-/// A line of the table, as texts.
+/// Cells of a table line.
 struct Cells<'a> {
     name: &'a str,
     published: String,
@@ -123,7 +123,7 @@ struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// For the template.
+    /// Value for the template.
     fn value(self) -> Value {
         let Self { name, published, measured, peer, ratio, reached, why, remark } = self;
         context! { name, published, measured, peer, ratio, reached, why, remark }
@@ -143,7 +143,7 @@ fn cells(figure: &FigureReport) -> Cells<'_> {
             (_, None) => "not run",
             (Some(true), _) => "yes",
             (Some(false), _) => "no",
-            // It was asked, and what the rounds show is remarked.
+            // The goal was checked, and a remark has the result.
             (None, _) if !figure.remark.is_empty() => "can't say",
             (None, _) => "",
         },
@@ -171,7 +171,7 @@ fn spread(middle: Middle) -> String {
     }
 }
 
-/// A number with three digits that say something, and all those before the point.
+/// A number with three significant digits, and all digits before the point.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,

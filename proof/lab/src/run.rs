@@ -1,5 +1,5 @@
-//! Runs workloads on an array and on its peer in turn: for each repeat every target, for each target every step, so that
-//! what the machine does besides befalls all of them.
+//! Runs workloads on an array and on its peer alternately: every target for each repeat, every step for each target, so
+//! that other load on the machine affects all of them.
 
 use crate::array::{Array, Drives, Programs};
 use crate::foreign::Foreign;
@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How to run.
+/// Parameters of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Short and once: to see that everything works, not to measure.
+    /// Short and once: a function check, not a measurement.
     pub quick: bool,
-    /// Runs of each step, when the workload is not to say.
+    /// Runs of each step, instead of the workload's number.
     pub repeats: Option<usize>,
     /// Without the peer.
     pub alone: bool,
@@ -30,7 +30,7 @@ pub struct Options {
     pub target_core: Option<usize>,
 }
 
-/// What is measured.
+/// A measured target.
 enum Subject {
     Array(Array),
     Tgt(Tgt),
@@ -62,30 +62,30 @@ impl Subject {
     }
 }
 
-/// What came of a workload.
+/// Results of a workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// The row of the table of published workloads.
+    /// Row in the table of published workloads.
     pub row: String,
-    /// In a few words.
+    /// Short title.
     pub title: String,
-    /// What happens.
+    /// Description.
     pub story: String,
-    /// How it was made to fit.
+    /// Scaling to a small machine.
     pub scale: String,
     /// Runs of each step.
     pub repeats: usize,
-    /// The value that the chart shows.
+    /// The value in the chart.
     pub chart: String,
     /// Every step on every target.
     pub steps: Vec<StepReport>,
-    /// Published and measured.
+    /// Published and measured figures.
     pub figures: Vec<FigureReport>,
 }
 
-/// What came of a step on a target.
+/// Results of a step on a target.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepReport {
     /// The step.
@@ -94,46 +94,46 @@ pub struct StepReport {
     pub target: &'static str,
     /// Values by name.
     pub values: BTreeMap<String, Middle>,
-    /// Commands a second for each tenth of a second, of the last run.
+    /// Commands per second for each tenth of a second, of the last run.
     pub line: Vec<f64>,
-    /// Why there is nothing, or not of every run.
+    /// Reason for missing results of all or some runs.
     pub failed: Option<String>,
-    /// Why it was not run.
+    /// Reason for not running it.
     pub left_out: Option<String>,
 }
 
-/// A published figure beside what was measured.
+/// A published figure beside the measured one.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureReport {
-    /// What it says.
+    /// Name of the figure.
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// What was published.
+    /// Published value.
     pub published: Option<f64>,
-    /// What was measured.
+    /// Measured value.
     pub measured: Option<Middle>,
-    /// What the peer did.
+    /// The peer's value.
     pub peer: Option<Middle>,
-    /// Whether it is reached, when that is aimed at.
+    /// Whether the goal is reached, if there is one.
     pub reached: Option<bool>,
-    /// Why it may not be.
+    /// Possible reason for missing it.
     pub why: String,
-    /// What the runs show besides.
+    /// Further findings of the runs.
     pub remark: String,
 }
 
-/// The runs of a target: for each step, each repeat.
+/// Runs of a target: for each step, each repeat.
 type Runs = Vec<Vec<Result<Measured, Nothing>>>;
 
-/// Why a run of a step measured nothing.
+/// Reason why a run of a step has no result.
 #[derive(Clone, Debug)]
 enum Nothing {
     Failed(String),
     LeftOut(String),
 }
 
-/// Runs a workload on an array that is started for it, and on the peer.
+/// Runs a workload on an array started for it, and on the peer.
 pub fn on_own(
     workload: &Workload,
     programs: &Programs,
@@ -154,8 +154,8 @@ pub fn on_own(
     run(workload, subjects, out, options)
 }
 
-/// Runs a workload on a foreign array. Data on its LUNs are lost. Where they don't suit, or the workload needs orders
-/// that only an array of our own takes, the report says so.
+/// Runs a workload on a foreign array. Data on its LUNs are lost. If the LUNs are unsuitable, or the workload needs
+/// operator commands of our array, the report says so.
 pub fn on_foreign(workload: &Workload, target: &Foreign, out: &Path, options: &Options) -> Result<Report> {
     let names = real::initiators(1);
     let initiator = names.first().context("a host has a name")?;
@@ -209,7 +209,7 @@ fn run(workload: &Workload, mut subjects: Vec<Subject>, out: &Path, options: &Op
     Ok(report(workload, repeats, &targets, runs))
 }
 
-/// The most that a preparation may take.
+/// Time limit of a preparation.
 const PREPARATION: Duration = Duration::from_secs(900);
 
 fn prepare(subject: &Subject, luns: &[u16], host: Host) -> Result<()> {
@@ -223,7 +223,7 @@ fn prepare(subject: &Subject, luns: &[u16], host: Host) -> Result<()> {
     run.finished.map(drop).with_context(|| format!("not done after {} s", PREPARATION.as_secs()))
 }
 
-/// Fails when something was answered as no array may, or as a world can't bear.
+/// Fails after an invalid response, or one that a world can't handle.
 fn check(hosts: &[Host]) -> Result<()> {
     let failure = hosts.iter().find_map(|host| host.figures().failure.clone());
     ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
@@ -234,7 +234,7 @@ fn check(hosts: &[Host]) -> Result<()> {
     Ok(())
 }
 
-/// Where a step is run.
+/// Environment of a step.
 struct Stage<'a> {
     workload: &'a Workload,
     subject: &'a Subject,
@@ -244,7 +244,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Why a step can't be run on this target.
+    /// The reason why a step can't be run on this target.
     fn left_out(&self, step: &Step) -> Option<&'static str> {
         let operated =
             !step.array.is_empty() || !step.during.is_empty() || !step.after.is_empty() || step.space;
@@ -289,7 +289,7 @@ impl Stage<'_> {
         Ok(measured)
     }
 
-    /// The figures of the hosts as batch files of esxtop.
+    /// Writes the figures of the hosts as batch files of esxtop.
     fn write_batch(&self, step: &Step, hosts: &[Host]) -> Result<()> {
         let folder = self.out.join("esxtop");
         std::fs::create_dir_all(&folder)?;
@@ -310,10 +310,10 @@ fn operate(array: Option<&Array>, method: &str, path: &str, body: &str) -> Resul
     array.map_or(Ok(()), |array| array.api()?.ask(method, path, body).map(drop))
 }
 
-/// How long the array gets to reduce what it has taken.
+/// Time limit for background data reduction in the array.
 const SETTLE: Duration = Duration::from_secs(60);
 
-/// What the array says about its space, when it no longer changes.
+/// The array's space figures, once they are stable.
 fn space(array: &Array) -> Result<Values> {
     let (start, mut last, mut alike, mut ratio) = (Instant::now(), serde_json::Value::Null, 0, None);
     while alike < 5 && start.elapsed() < SETTLE {
@@ -380,7 +380,7 @@ fn step_report(step: &str, target: &'static str, runs: &[Result<Measured, Nothin
     StepReport { step: step.to_owned(), target, values, line, failed, left_out }
 }
 
-/// A figure, made of the runs of each repeat by themselves, so that what befell one repeat befell both parts of a ratio.
+/// A figure, computed for each repeat separately, so that a disturbance of one repeat affects both parts of a ratio.
 fn measured(workload: &Workload, figure: &Figure, runs: &Runs) -> Option<Middle> {
     let runs_of = |name: &str| runs.get(workload.step.iter().position(|step| step.name == name)?);
     let value = |step: &str, repeat: usize, name: &str| -> Option<f64> {

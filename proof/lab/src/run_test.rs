@@ -12,7 +12,7 @@ fn runs(first: [f64; 3], second: [f64; 3]) -> Runs {
 
 #[test]
 fn ratios_are_made_within_a_repeat() {
-    // The second repeat met a machine that was half as fast.
+    // The second repeat ran on a machine with half the speed.
     let runs = runs([100.0, 50.0, 100.0], [200.0, 100.0, 210.0]);
     let workload = workload();
     let ratio = workload.figure.iter().find(|figure| figure.per.is_some()).expect("a ratio");

@@ -4,14 +4,14 @@ use anyhow::{Context, Result};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-/// A folder that is removed when this is dropped, unless [`Scratch::keep`] was called.
+/// A folder that is removed on drop, unless [`Scratch::keep`] was called.
 pub struct Scratch {
     path: PathBuf,
     keep: bool,
 }
 
 impl Scratch {
-    /// Makes an empty folder `name` below `parent`, which should be on a disk, for direct I/O.
+    /// Creates an empty folder `name` below `parent`, which should be on a disk, for direct I/O.
     pub fn new(parent: &Path, name: &str) -> Result<Self> {
         let path = parent.join(format!("{name}.{}", std::process::id()));
         if path.exists() {
@@ -32,7 +32,7 @@ impl Scratch {
         eprintln!("kept for inspection: {}", self.path.display());
     }
 
-    /// Ends the run: the folder is kept if it failed.
+    /// Ends the run; keeps the folder if it failed.
     pub fn end<T>(mut self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.keep();
@@ -51,7 +51,8 @@ impl Drop for Scratch {
     }
 }
 
-/// As many loopback addresses with free TCP ports. Another process could take them before they are used, which has not been observed.
+/// Loopback addresses with free TCP ports. Another process could take them before they are used, which has not been
+/// observed.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut held = Vec::new();
     let mut free = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];

@@ -1,4 +1,4 @@
-//! Reproducible choices: SplitMix64, the same numbers for the same seed on every machine.
+//! Reproducible random choices: SplitMix64, with the same numbers for the same seed on every machine.
 
 /// A stream of numbers that a seed determines.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ impl Seed {
         z ^ (z >> 31)
     }
 
-    /// A number in `from..to`, or `from` when that is empty.
+    /// A number in `from..to`, or `from` if that is empty.
     pub fn range(&mut self, from: u64, to: u64) -> u64 {
         from + self.bits() % to.saturating_sub(from).max(1)
     }
@@ -30,8 +30,8 @@ impl Seed {
     }
 }
 
-/// Fills a block with bytes that its stamp determines. Stamp 0 is zeros; of the others some compress well, some
-/// not at all, and all begin with the stamp.
+/// Fills a block with bytes determined by its stamp. Stamp 0 means zeros; of the others, some compress well, some not
+/// at all, and all begin with the stamp.
 pub fn expand(stamp: u64, block: &mut [u8]) {
     if stamp == 0 {
         return block.fill(0);
@@ -47,7 +47,7 @@ pub fn expand(stamp: u64, block: &mut [u8]) {
     }
 }
 
-/// The stamp that a block claims to have been made from, when all its bytes agree.
+/// The stamp of a block, if all its bytes match.
 pub fn stamp_of(block: &[u8]) -> Option<u64> {
     let stamp = u64::from_le_bytes(block.get(..8)?.try_into().ok()?);
     let mut expected = vec![0; block.len()];

@@ -1,6 +1,6 @@
-//! The iSCSI target of the Storage Performance Development Kit, a peer where `spdk_tgt` is installed: no distribution that
-//! we know has a package of it. It polls, so that its core is always busy, and what an operation costs is the core's time
-//! divided by what goes through.
+//! The iSCSI target of the Storage Performance Development Kit, a peer if `spdk_tgt` is installed; we know of no
+//! distribution package. It polls, so its core is always busy, and the cost of an operation is the core's time divided
+//! by the rate.
 
 use crate::scratch::free_addresses;
 use crate::target::{Login, Process, Shape, Target, blank_file};
@@ -16,18 +16,18 @@ const PROGRAM: &str = "spdk_tgt";
 const LOG: &str = "spdk_tgt.log";
 const IQN: &str = "iqn.2001-04.org.example:spdk";
 
-/// MiB that the program takes for itself, beside what volumes in memory hold.
+/// Memory of the program in MiB, in addition to volumes in memory.
 const OWN_MIB: u64 = 768;
 
-/// The numbers of its one portal group, initiator group and authentication group.
+/// Numbers of its only portal group, initiator group and authentication group.
 const GROUP: u32 = 1;
 
-/// Where its volumes are.
+/// Location of its volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bdev {
-    /// In its memory: nothing is durable, the least that a command can cost.
+    /// In memory: not durable, a lower bound for the cost of a command.
     Memory,
-    /// In a file, by Linux native asynchronous I/O past the page cache.
+    /// In a file, by Linux native asynchronous I/O with direct I/O.
     File,
 }
 
@@ -42,7 +42,7 @@ pub struct Spdk {
 }
 
 impl Spdk {
-    /// Whether the program is there.
+    /// Whether the program is installed.
     pub fn is_installed() -> bool {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&paths).any(|folder| folder.join(PROGRAM).is_file())
@@ -62,11 +62,11 @@ impl Spdk {
         let memory = OWN_MIB + if self.bdev == Bdev::Memory { held } else { 0 };
         let log = std::fs::File::create(self.folder.join(LOG))?;
         let mut command = Command::new(PROGRAM);
-        // Without devices of its own it needs nothing of the machine but its core and memory.
-        // Others on the same core rest while it runs.
+        // Without devices of its own, it needs only a core and memory of the machine. Other programs on the same core
+        // are idle while it runs.
         command.args(["--no-pci", "--disable-cpumask-locks", "--iova-mode", "va", "-s", &memory.to_string()]);
         if huge_mib() < memory {
-            // Older releases can't do without, and end with that reason in their log.
+            // Older releases need huge pages, and end with that reason in their log.
             command.arg("--no-huge");
         }
         command.args(["-m", &format!("{:#x}", 1u64 << self.core.unwrap_or(0))]).arg("-r").arg(&socket);
@@ -122,12 +122,12 @@ fn huge_mib() -> u64 {
     number("HugePages_Free:").zip(number("Hugepagesize:")).map_or(0, |(pages, kib)| (pages * kib) >> 10)
 }
 
-/// Asks a running program something by JSON-RPC 2.0.
+/// Sends a JSON-RPC 2.0 request to a running program.
 fn call(socket: &Path, method: &str, params: &Value) -> Result<Value> {
     let stream = UnixStream::connect(socket).with_context(|| format!("can't reach {}", socket.display()))?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     let mut request = json!({ "jsonrpc": "2.0", "id": 1, "method": method });
-    // Methods that take nothing refuse an empty object.
+    // Methods without parameters refuse an empty object.
     if !params.is_null() {
         request["params"] = params.clone();
     }
@@ -168,7 +168,7 @@ impl Target for Spdk {
         self.login = login;
     }
 
-    /// Starts afresh, with every LUN shown to every initiator.
+    /// Restarts it, with every LUN visible to every initiator.
     fn fresh(&mut self, volumes: &[Shape], _: &[&str]) -> Result<Vec<u16>> {
         self.start(volumes)?;
         let portal = |at: &SocketAddr| json!({ "host": at.ip().to_string(), "port": at.port().to_string() });

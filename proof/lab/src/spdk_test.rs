@@ -2,7 +2,7 @@ use super::*;
 use std::io::Write;
 use std::os::unix::net::UnixListener;
 
-/// A program that gives these answers, in pieces, and returns the requests.
+/// A program that sends these responses, in pieces, and returns the requests.
 fn program(
     answers: &[&'static str],
 ) -> (PathBuf, std::thread::JoinHandle<Vec<Value>>, crate::scratch::Scratch) {

@@ -1,11 +1,11 @@
-//! Statistics of measurements: latencies in a histogram, medians with their spread, and a verdict on two builds.
-//! Nothing here knows a clock.
+//! Statistics of measurements: latency histograms, medians with their range, and the comparison of two builds. It uses
+//! no clock.
 
 use crate::seed::Seed;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Latencies, kept to three digits up to ten minutes.
+/// Latencies with three significant digits, up to ten minutes.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
@@ -13,7 +13,7 @@ const MAX_LATENCY_NS: u64 = 600_000_000_000;
 
 impl Default for Latencies {
     fn default() -> Self {
-        // Bounds that are known to be good.
+        // These bounds are valid.
         let histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3);
         Self(histogram.unwrap_or_else(|_| unreachable!("three digits up to ten minutes are in its range")))
     }
@@ -42,7 +42,7 @@ impl Latencies {
 
     /// Adds all latencies of another histogram.
     pub fn add(&mut self, other: &Self) {
-        // Both have the same bounds, so that nothing is out of range.
+        // Both have the same bounds, so no value is out of range.
         let _ = self.0.add(&other.0);
     }
 }

@@ -20,7 +20,7 @@ fn the_middle_of_repeats_has_a_spread() {
     assert_eq!(middle([4.0, 1.0]).map(|it| it.median), Some(2.5));
 }
 
-/// Pairs of a common level that wanders much more than the builds differ.
+/// Pairs with a common level that varies much more than the builds differ.
 fn pairs(count: u64, ratio: f64, noise: f64) -> Vec<(f64, f64)> {
     let mut seed = Seed::new(7);
     let mut part = || seed.range(0, 1000) as f64 / 1000.0 - 0.5;

@@ -1,10 +1,11 @@
-//! Strangers at every listener: clients that have no credentials hold connections, dribble, flood, lie about lengths, stop half-way,
-//! guess, reconnect and send garbage, while the clients that have credentials must be served.
+//! Attacks by unauthenticated clients at every listener: they hold connections, send byte by byte, flood, claim wrong
+//! lengths, stop half-way, guess credentials, reconnect and send garbage, while authenticated clients must be served.
 //!
-//! A row is a listener and an attack. After each attack, while its connections are open: memory is within its bound, the log has
-//! few lines, the sessions from before still answer, and a known client of every listener is admitted. At the end the process
-//! ends on SIGTERM although strangers are connected. The short form counts; the long form also repeats each attack for a time
-//! and compares what a host waits with a quiet phase of the same run. All of it is on the loopback interface.
+//! A row is a listener and an attack. After each attack, while its connections are open: memory is within its bound,
+//! the log has few lines, earlier sessions still respond, and a known client of every listener is admitted. At the end
+//! the process ends on SIGTERM while attackers are connected. The short form counts; the long form also repeats each
+//! attack for a time and compares the latency of a host with a quiet phase of the same run. All traffic is on the
+//! loopback interface.
 
 mod attack;
 mod known;
@@ -22,30 +23,30 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// By how much the resident memory of the process may grow over all rows, in bytes. What connections take before they are proven
-/// is bounded to about a third of it; the rest is for hashing a password, and what the allocator keeps.
+/// Maximum growth of the process's resident memory over all rows, in bytes. Unproven connections are limited to about a
+/// third of it; the rest is for password hashing and memory kept by the allocator.
 const MAX_GROWTH_BYTES: u64 = 160 << 20;
-/// Lines that the log may have after a row, and a second more. A row is refused hundreds of times at least.
+/// Maximum number of log lines of a row, plus the number per second. A row causes at least hundreds of refusals.
 const MAX_LINES: usize = 200;
 const MAX_LINES_PER_SECOND: usize = 10;
-/// By how much a host may wait longer than in the quiet phase, and what it may wait in any case, in µs.
+/// Maximum latency of a host relative to the quiet phase, and the latency accepted in any case, in µs.
 const MAX_SLOWDOWN: f64 = 2.0;
 const FAST_US: f64 = 1000.0;
-/// Threads that attack in the long form.
+/// Attacking threads in the long form.
 const THREADS: usize = 2;
 
-/// What to run.
+/// Parameters of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Only rows whose name contains this.
     pub only: String,
-    /// How long each attack is repeated while a host is measured; once, and without measuring, if there is none.
+    /// Time for which each attack is repeated while a host is measured; `None`: once, without measuring.
     pub time: Option<Duration>,
-    /// Replays what is random.
+    /// Seed of random data.
     pub seed: u64,
 }
 
-/// What came of a row.
+/// Results of a row.
 struct Row {
     name: String,
     connections: usize,
@@ -54,10 +55,10 @@ struct Row {
     p99_us: Option<f64>,
 }
 
-/// Runs every row on an array in a folder below `parent`; the first fault ends it.
+/// Runs every row on an array in a folder below `parent`; the first violation ends the run.
 ///
 /// # Errors
-/// What a stranger achieved.
+/// The effect of an attack.
 pub fn run(programs: &Programs, parent: &Path, options: &Options) -> Result<()> {
     let scratch = Scratch::new(parent, "strangers")?;
     let outcome = run_in(programs, scratch.path(), options);
@@ -94,7 +95,7 @@ fn run_in(programs: &Programs, folder: &Path, options: &Options) -> Result<()> {
             array.check_alive()?;
         }
     }
-    // Strangers at every listener do not keep the process from its end.
+    // Attackers at every listener do not prevent the end of the process.
     for door in &doors {
         held.extend((0..64).filter_map(|_| TcpStream::connect(door.address).ok()));
     }
@@ -103,7 +104,7 @@ fn run_in(programs: &Programs, folder: &Path, options: &Options) -> Result<()> {
     peer.stop()
 }
 
-/// One attack on one listener. Returns the connections that it has open.
+/// Runs one attack on one listener. Returns its open connections.
 fn row(
     (array, known): (&Array, &mut Known),
     (door, attack): (&Door, &Attack),
@@ -125,7 +126,7 @@ fn row(
     Ok((Row { name, connections: held.len(), lines, growth_bytes, p99_us }, held))
 }
 
-/// What a host waits while an attack is repeated, at the 99th percentile in µs.
+/// Latency of a host while an attack is repeated, at the 99th percentile in µs.
 fn measured(known: &mut Known, (door, attack): (&Door, &Attack), seed: u64, time: Duration) -> Result<f64> {
     let is_over = AtomicBool::new(false);
     let waits: Result<Latencies> = std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
-//! Two controllers that share an array in Ceph: the home is killed, stopped or frozen under load, the other takes over, and
-//! everything that was acknowledged is there.
+//! Two controllers that share an array in Ceph: the home is killed, stopped or suspended under load, the other takes
+//! over, and all acknowledged writes exist.
 //!
-//! A host writes one block after the other, each with a new stamp, and goes to the other controller's portal when it gets
-//! no answer. The pause that it sees is from the fault to its next acknowledged write.
+//! A host writes one block after the other, each with a new stamp, and switches to the other controller's portal if it
+//! gets no response. The pause is the time from the fault to its next acknowledged write.
 
 use crate::array::{Array, Programs};
 use crate::cdb;
@@ -18,31 +18,31 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What happens to the home.
+/// A fault of the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Kill -9.
     Kill,
-    /// It is asked to stop.
+    /// An orderly stop.
     Stop,
-    /// SIGSTOP for longer than a takeover takes, then SIGCONT.
+    /// SIGSTOP for longer than a takeover, then SIGCONT.
     Freeze,
 }
 
-/// What was found.
+/// Results.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Pauses that the host saw, in order of length.
+    /// Pauses of the host, sorted by length.
     pub pauses: Vec<Duration>,
-    /// Writes that were acknowledged.
+    /// Acknowledged writes.
     pub acknowledged: u64,
-    /// Blocks that were compared after takeovers.
+    /// Blocks compared after takeovers.
     pub verified: u64,
-    /// Steps of counters that were acknowledged.
+    /// Acknowledged counter steps.
     pub counted: u64,
-    /// Of these, steps that were under way when the home died.
+    /// Acknowledged steps that were in flight when the home died.
     pub crossed: u64,
-    /// Steps that were under way then and were refused.
+    /// Refused steps that were in flight when the home died.
     pub refused: u64,
 }
 
@@ -52,7 +52,7 @@ impl Report {
         self.pauses.last().copied().unwrap_or_default()
     }
 
-    /// The pause in the middle.
+    /// The median pause.
     pub fn median(&self) -> Duration {
         self.pauses.get(self.pauses.len() / 2).copied().unwrap_or_default()
     }
@@ -64,29 +64,29 @@ const BLOCKS: u64 = 512;
 const VOLUME: Shape = Shape { bytes: 64 << 20, block_bytes: BLOCK_BYTES };
 /// Writes before a fault.
 const WRITES: u64 = 400;
-/// How long a home that was frozen gets to notice what has happened, and to say something wrong.
+/// Time for a resumed home to notice the takeover, or to misbehave.
 const AWAKE_TIME: Duration = Duration::from_secs(5);
-/// How long the host looks for a controller that serves.
+/// Time limit for finding a serving controller.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two attempts to log in.
+/// Interval between login attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 struct World {
     library: Rc<Libiscsi>,
-    /// Both controllers; the first one is the home.
+    /// Both controllers, the home first.
     controllers: [Array; 2],
-    /// Stamps of acknowledged writes by block; zero where there is none.
+    /// Stamps of acknowledged writes by block; zero for none.
     written: Vec<u64>,
-    /// A write without an answer: it took effect or not.
+    /// A write without a response: it took effect or not.
     unknown: Option<(u64, u64)>,
     stamp: u64,
     report: Report,
 }
 
-/// Runs a fault this many times, in a folder below `parent` and a namespace of its own.
+/// Repeats a fault, in a folder below `parent` and a namespace of its own.
 ///
 /// # Errors
-/// What was wrong.
+/// The violation.
 pub fn run(
     programs: &Programs,
     parent: &Path,
@@ -114,7 +114,7 @@ impl World {
         };
         let mut first = Array::start_on(programs, &folders[0], arguments("1"), None)?;
         first.fresh(&[VOLUME], &[INITIATOR])?;
-        // What the other one needs: which array it is, and the key of secrets.
+        // Data for the other controller: the identity of the array, and the key of secrets.
         let remembered: Value = serde_json::from_slice(&std::fs::read(folders[0].join("rados.json"))?)?;
         let array = remembered["array"].as_str().context("rados.json without array")?;
         std::fs::copy(folders[0].join("secrets.key"), folders[1].join("secrets.key"))?;
@@ -163,12 +163,12 @@ impl World {
         self.controllers[1].restart_unattended()
     }
 
-    /// The former home gets a read that it could answer from memory, and is resumed: it must not, as the blocks were written
-    /// since by the other one.
+    /// The former home gets a read that it could answer from memory, and is resumed: it must not answer, since the
+    /// other controller has overwritten the blocks.
     fn wake_former_home(&mut self, mut session: Session) -> Result<()> {
         session.submit(0, cdb::read(1, 0, BLOCKS as u32, BLOCK_BYTES))?;
         let mut poll = [session.pollfd()];
-        // Sends it; there is no answer.
+        // Sends the read; there is no response.
         _ = session.service(poll[0].revents | libc::POLLOUT)?;
         self.controllers[0].pause(false)?;
         let awake = Instant::now();
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Waits until the other controller takes part: before that a takeover would have to wait for its start.
+    /// Waits until the other controller takes part: otherwise a takeover would include its start.
     fn wait_for_standby(&mut self) -> Result<()> {
         let start = Instant::now();
         while self.controllers[1].joins()? < self.controllers[1].starts() {
@@ -227,7 +227,7 @@ impl World {
         Ok(())
     }
 
-    /// The next write: its stamp, its block, and the command.
+    /// The next write: stamp, block, and command.
     fn next_write(&mut self) -> (u64, u64, Command) {
         self.stamp += 1;
         let (stamp, lba) = (self.stamp, self.stamp % BLOCKS);
@@ -236,7 +236,7 @@ impl World {
         (stamp, lba, cdb::write(1, lba, 1, false, data))
     }
 
-    /// Sends a write whose answer is not received: it takes effect or not.
+    /// Sends a write without receiving its response: it takes effect or not.
     fn send_last(&mut self, session: &mut Session) -> Result<()> {
         let (stamp, lba, command) = self.next_write();
         session.submit(stamp, command)?;
@@ -244,13 +244,13 @@ impl World {
         session.service(libc::POLLOUT).map(drop)
     }
 
-    /// Writes the next block; false if there is no answer.
+    /// Writes the next block; false without a response.
     fn write(&mut self, session: &mut Session) -> Result<bool> {
         let (stamp, lba, command) = self.next_write();
         match session.perform(command)? {
             Ending::Good(_) => {
                 self.written[lba as usize] = stamp;
-                // What was sent before is overwritten, or must not come any more.
+                // The earlier write is overwritten, or must never take effect.
                 self.unknown.take_if(|(unknown, _)| *unknown == lba);
                 self.report.acknowledged += 1;
                 Ok(true)

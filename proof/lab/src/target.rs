@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A volume to be made on a target.
+/// Shape of a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Capacity in bytes.
@@ -15,7 +15,7 @@ pub struct Shape {
     pub block_bytes: u32,
 }
 
-/// What initiators have to know to log in: CHAP, one way.
+/// Login credentials of initiators: one-way CHAP.
 #[derive(Clone, Copy, Debug)]
 pub struct Login {
     /// The name, CHAP_N.
@@ -26,44 +26,44 @@ pub struct Login {
 
 /// A running iSCSI target.
 pub trait Target {
-    /// What it is called in reports.
+    /// Name in reports.
     fn name(&self) -> &'static str;
 
-    /// Its iSCSI name.
+    /// iSCSI name.
     fn iqn(&self) -> &str;
 
-    /// Where it listens.
+    /// Addresses of its portals.
     fn portals(&self) -> &[SocketAddr];
 
-    /// The process that serves, for measuring what it costs.
+    /// The serving process, for measuring its cost.
     fn pid(&self) -> Result<u32>;
 
-    /// Replaces every volume by empty thin ones, visible to `initiators` as the LUNs that are returned. What
-    /// earlier volumes left, reservations included, is gone.
+    /// Replaces all volumes by empty thin ones, visible to `initiators` under the returned LUNs. State of earlier
+    /// volumes, including reservations, is removed.
     fn fresh(&mut self, volumes: &[Shape], initiators: &[&str]) -> Result<Vec<u16>>;
 
-    /// Makes initiators log in, or lets them in as they are, from the next [`Target::fresh`] on.
+    /// Sets whether initiators must authenticate, from the next [`Target::fresh`] on.
     fn set_login(&mut self, login: Option<Login>);
 
-    /// Leaves the processor to others until it is resumed. For targets that poll; others do by themselves.
+    /// Suspends or resumes the use of the processor, for targets that poll; others need not.
     fn rest(&self, _rest: bool) -> Result<()> {
         Ok(())
     }
 
-    /// The URL of a LUN by one of the portals, as libiscsi's tools take it.
+    /// The URL of a LUN at one of the portals, for libiscsi's tools.
     fn url(&self, portal: usize, lun: u16) -> Result<String> {
         let portal = self.portals().get(portal).context("no such portal")?;
         Ok(format!("iscsi://{portal}/{}/{lun}", self.iqn()))
     }
 
-    /// The same with a login.
+    /// The URL with credentials.
     fn url_with(&self, login: Login, portal: usize, lun: u16) -> Result<String> {
         let url = self.url(portal, lun)?;
         Ok(url.replacen("://", &format!("://{}%{}@", login.name, login.secret), 1))
     }
 }
 
-/// A child process that does not outlive this value.
+/// A child process that ends with this value.
 pub struct Process {
     child: Child,
     name: String,
@@ -77,29 +77,29 @@ impl Process {
         Ok(Self { child, name })
     }
 
-    /// Starts a program that is to be written to.
+    /// Starts a program with a pipe to its input.
     pub fn start_with_input(command: &mut Command) -> Result<(Self, ChildStdin)> {
         let mut process = Self::start(command.stdin(Stdio::piped()))?;
         let input = process.child.stdin.take().context("no pipe to the program")?;
         Ok((process, input))
     }
 
-    /// Its process id.
+    /// Process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Stops it where it is, or lets it go on.
+    /// Suspends or resumes it.
     pub fn pause(&self, pause: bool) -> Result<()> {
         let pid = libc::pid_t::try_from(self.child.id())?;
-        // SAFETY: the child has not been waited for, so the id is still its own.
+        // SAFETY: the child has not been waited for, so the ID is still its own.
         match unsafe { libc::kill(pid, if pause { libc::SIGSTOP } else { libc::SIGCONT }) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()).with_context(|| format!("can't pause {}", self.name)),
         }
     }
 
-    /// Asks `ready` until it says yes, for at most `limit`; fails at once when the process ends.
+    /// Polls `ready` until it is true, for at most `limit`; fails at once if the process ends.
     pub fn wait_until(&mut self, limit: Duration, mut ready: impl FnMut() -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready() {
@@ -114,14 +114,14 @@ impl Process {
         Ok(())
     }
 
-    /// Kill -9, and waits for the end.
+    /// Kills it (kill -9), and waits for its end.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Asks it to end and waits for that, for at most `limit`.
+    /// Requests its end and waits, for at most `limit`.
     pub fn terminate(&mut self, limit: Duration) -> Result<()> {
         self.ask_to_end()?;
         let start = Instant::now();
@@ -134,7 +134,7 @@ impl Process {
         Ok(())
     }
 
-    /// Asks it to end, and does not wait for that.
+    /// Requests its end without waiting.
     pub fn ask_to_end(&self) -> Result<()> {
         let pid = libc::pid_t::try_from(self.child.id())?;
         // SAFETY: the child has not been waited for, so the id is still its own.
@@ -145,7 +145,7 @@ impl Process {
         }
     }
 
-    /// Whether it has ended, which has to be in order.
+    /// Whether it has ended, successfully.
     pub fn has_ended_when_asked(&mut self) -> Result<bool> {
         match self.child.try_wait()? {
             Some(status) if status.success() => Ok(true),
@@ -154,7 +154,7 @@ impl Process {
         }
     }
 
-    /// Waits for it to end by itself, or by a signal from the terminal.
+    /// Waits until it ends by itself, or by a signal from the terminal.
     pub fn wait(&mut self) -> Result<()> {
         let status = self.child.wait()?;
         if !status.success() {

@@ -1,4 +1,4 @@
-//! The values of a step by name, as workload files name them.
+//! Values of a step by name, as in workload files.
 
 use crate::host::Host;
 use crate::host::figures::{INTERVAL, Offload, Sample};
@@ -14,7 +14,7 @@ pub type Values = BTreeMap<String, f64>;
 pub struct Measured {
     /// By name.
     pub values: Values,
-    /// Commands a second of the watched hosts, for each tenth of a second.
+    /// Commands per second of the watched hosts, for each tenth of a second.
     pub line: Vec<f64>,
 }
 
@@ -22,7 +22,7 @@ pub struct Measured {
 const WINDOW: usize = 5;
 const PER_SECOND: f64 = 1e9 / INTERVAL as f64;
 
-/// The values of a run. Only `watched` hosts count, except for values that begin with `all_`.
+/// Values of a run. Only `watched` hosts count, except for values that begin with `all_`.
 pub fn measure(hosts: &[Host], watched: &[bool], run: &Run) -> Measured {
     let seen = || hosts.iter().zip(watched).filter(|(_, watched)| **watched).map(|(host, _)| host.figures());
     let (mut sum, mut latencies, mut all) = (Sample::default(), Latencies::default(), Sample::default());

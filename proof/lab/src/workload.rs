@@ -1,4 +1,5 @@
-//! Workload files: disks, hosts, steps, and the published figures to compare with. `docs/lab.md` describes the format; the files are in `proof/lab/workloads`.
+//! Workload files: disks, hosts, steps, and published figures. `docs/lab.md` describes the format; the files are in
+//! `proof/lab/workloads`.
 
 mod plan;
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// The workloads that the lab brings along.
+/// Built-in workloads.
 const OWN: &[(&str, &str)] = &[
     ("paths-and-depth", include_str!("../workloads/paths-and-depth.toml")),
     ("round-robin", include_str!("../workloads/round-robin.toml")),
@@ -39,18 +40,18 @@ const OWN: &[(&str, &str)] = &[
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// What it is called; the name of its file.
+    /// Name of the workload and of its file.
     #[serde(skip)]
     pub name: String,
-    /// The row of the table of published workloads.
+    /// Row in the table of published workloads.
     pub row: String,
-    /// In a few words.
+    /// Short title.
     pub title: String,
-    /// What happens, and what it stands for.
+    /// Description and purpose.
     pub story: String,
-    /// How it was made to fit a small machine.
+    /// Scaling to a small machine.
     pub scale: String,
-    /// Seconds of each step, or the most that a step that ends by itself may take.
+    /// Seconds of each step, or time limit of a step that ends by itself.
     pub seconds: f64,
     /// Runs of each step; the median counts.
     #[serde(default = "three")]
@@ -58,28 +59,28 @@ pub struct Workload {
     /// MiB of each of the array's four drives.
     #[serde(default = "drive_mib")]
     pub drive_mib: u64,
-    /// How the peer keeps its data.
+    /// Storage mode of the peer.
     #[serde(default)]
     pub peer: Peer,
     /// MiB of each disk.
     pub disks: Vec<u64>,
-    /// What is set on every host.
+    /// Settings of every host.
     #[serde(default)]
     pub settings: Set,
-    /// The hosts; one, called `esx`, when none is named.
+    /// Hosts; by default one, called `esx`.
     #[serde(default)]
     pub host: Vec<HostPlan>,
-    /// What is on the disks before: done once.
+    /// Initial content of the disks, written once.
     #[serde(default)]
     pub prepare: Vec<Plan>,
-    /// What every step does.
+    /// Worlds of every step.
     #[serde(default)]
     pub world: Vec<Plan>,
-    /// One after the other.
+    /// Steps, in order.
     pub step: Vec<Step>,
-    /// What is reported.
+    /// Reported figures.
     pub figure: Vec<Figure>,
-    /// The value that the chart shows.
+    /// The value in the chart.
     #[serde(default = "iops")]
     pub chart: String,
 }
@@ -96,21 +97,21 @@ fn iops() -> String {
     "iops".into()
 }
 
-/// How the peer keeps its data.
+/// Storage mode of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peer {
-    /// As fast as it durably can.
+    /// As fast as possible with durability.
     #[default]
     Direct,
-    /// Through the page cache: the only way in which it knows the offloaded commands.
+    /// Through the page cache: the only mode in which it supports offloaded commands.
     Buffered,
-    /// It has nothing to be compared with.
+    /// There is nothing to compare.
     None,
 }
 
 impl Peer {
-    /// What the peer is to be started with, if at all.
+    /// Backing store of the peer, if it is started.
     pub fn backing(self) -> Option<BackingStore> {
         match self {
             Peer::Direct => Some(BackingStore::DirectAio),
@@ -120,7 +121,7 @@ impl Peer {
     }
 }
 
-/// What is set on a host; what is left out stays.
+/// Settings of a host; omitted ones keep their value.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Set {
@@ -136,7 +137,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Puts it over other settings.
+    /// Applies these over other settings.
     fn over(self, below: Settings) -> Settings {
         Settings {
             policy: self.policy.unwrap_or(below.policy),
@@ -157,15 +158,15 @@ impl Set {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPlan {
-    /// What it is called.
+    /// Name of the host.
     pub name: String,
-    /// How many like it there are.
+    /// Number of equal hosts.
     #[serde(default = "one")]
     pub count: usize,
-    /// Whether its figures are the ones that count.
+    /// Whether its figures count.
     #[serde(default = "yes")]
     pub watched: bool,
-    /// What is set on it.
+    /// Settings of the host.
     #[serde(default)]
     pub settings: Set,
 }
@@ -181,64 +182,64 @@ fn yes() -> bool {
 /// A request to the array's HTTP interface: method, path below `/api/v1/`, and body.
 pub type Order = (String, String, String);
 
-/// A part of a workload that is measured by itself.
+/// A part of a workload that is measured separately.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What it is called.
+    /// Name of the step.
     pub name: String,
-    /// What is set on every host.
+    /// Settings of every host.
     #[serde(default)]
     pub settings: Set,
-    /// What is done before it, each time, unmeasured.
+    /// Unmeasured preparation before each run.
     #[serde(default)]
     pub prepare: Vec<Plan>,
-    /// What it does besides what every step does.
+    /// Worlds in addition to those of every step.
     #[serde(default)]
     pub world: Vec<Plan>,
-    /// Seconds, when they differ.
+    /// Seconds, if different.
     pub seconds: Option<f64>,
-    /// What the array's operator does when it is prepared; the array that the lab starts has one.
+    /// Operator commands of the preparation, for an array that the lab starts.
     #[serde(default)]
     pub array: Vec<Order>,
-    /// The operator's actions while it runs, each with its start in seconds.
+    /// Operator commands during the step, each with its start in seconds.
     #[serde(default)]
     pub during: Vec<(f64, String, String, String)>,
-    /// Commands that undo it, so that it can be run again.
+    /// Operator commands that undo it, so that it can be repeated.
     #[serde(default)]
     pub after: Vec<Order>,
-    /// Whether the array is asked afterwards how much space is used.
+    /// Whether the array's space usage is recorded afterwards.
     #[serde(default)]
     pub space: bool,
 }
 
-/// What a published figure is compared with.
+/// A reported figure, usually with a published one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it says.
+    /// Name of the figure.
     pub name: String,
-    /// The value of a step.
+    /// Name of a step's value.
     pub value: String,
     /// The step.
     pub step: String,
     /// Divided by the same value of another step,
     pub per: Option<String>,
-    /// and of one more: by the sum of both,
+    /// and of a further one: by the sum of both,
     pub plus: Option<String>,
     /// or by another value.
     pub per_value: Option<String>,
-    /// Times so much: back to the scale of what was published.
+    /// Factor to the scale of the published figure.
     #[serde(default = "unit_factor")]
     pub times: f64,
     /// Its unit.
     pub unit: String,
-    /// What was published.
+    /// Published value.
     pub published: Option<f64>,
-    /// When it is reached.
+    /// Goal of the figure.
     #[serde(default)]
     pub goal: Goal,
-    /// Why it may not be reached.
+    /// Possible reason for missing the goal.
     #[serde(default)]
     pub why: String,
 }
@@ -247,18 +248,18 @@ fn unit_factor() -> f64 {
     1.0
 }
 
-/// When a published figure is reached.
+/// Goal relative to a published figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
     /// No goal: for information.
     #[default]
     None,
-    /// As much, or more.
+    /// At least the published value.
     More,
-    /// As little, or less.
+    /// At most the published value.
     Less,
-    /// The same, but for a twentieth.
+    /// Within a twentieth of the published value.
     Near,
 }
 
@@ -274,13 +275,13 @@ impl Goal {
     }
 }
 
-/// The names of the workloads that the lab brings along.
+/// Names of built-in workloads.
 pub fn names() -> impl Iterator<Item = &'static str> {
     OWN.iter().map(|(name, _)| *name)
 }
 
 impl Workload {
-    /// A workload of the lab's own, or one in a file whose name ends with `.toml`.
+    /// A built-in workload, or one in a file whose name ends with `.toml`.
     pub fn find(name: &str) -> Result<Self> {
         if let Some(stem) = name.strip_suffix(".toml") {
             let text = std::fs::read_to_string(name).with_context(|| format!("can't read {name}"))?;
@@ -304,7 +305,7 @@ impl Workload {
         Ok(workload)
     }
 
-    /// What the file can say wrongly, found before anything runs.
+    /// Validates the file before the run.
     fn check(&self) -> Result<()> {
         ensure!(!self.disks.is_empty() && !self.step.is_empty(), "without disks or steps");
         for figure in &self.figure {
@@ -323,17 +324,17 @@ impl Workload {
         self.preparation(&self.prepare).map(drop)
     }
 
-    /// How many hosts log in.
+    /// Number of hosts that log in.
     pub fn host_count(&self) -> usize {
         self.host.iter().map(|host| host.count).sum()
     }
 
-    /// Which of the hosts have figures that count.
+    /// Whether the figures of each host count.
     pub fn watched(&self) -> Vec<bool> {
         self.host.iter().flat_map(|host| std::iter::repeat_n(host.watched, host.count)).collect()
     }
 
-    /// The most paths that a host has in a step.
+    /// Maximum number of paths of a host in a step.
     pub fn paths(&self, step: &Step) -> usize {
         let paths = |host: &HostPlan| self.settings(step, host).paths;
         self.host.iter().map(paths).max().unwrap_or(1)
@@ -362,7 +363,7 @@ impl Workload {
         Ok(hosts)
     }
 
-    /// A host that makes everything ready, unhindered by paths and links.
+    /// A host for preparations, without limits of paths and links.
     pub fn preparation(&self, plans: &[Plan]) -> Result<Host> {
         let mut worlds = Vec::new();
         for plan in plans {
@@ -372,7 +373,7 @@ impl Workload {
         Ok(Host::new(settings, self.disks.len(), worlds, 0))
     }
 
-    /// How long a step may take.
+    /// Time limit of a step.
     pub fn time(&self, step: &Step) -> Duration {
         Duration::from_secs_f64(step.seconds.unwrap_or(self.seconds))
     }

@@ -1,7 +1,7 @@
-//! Counters in blocks of their own, which a host at a front end advances by COMPARE AND WRITE while the home dies.
+//! Counters in separate blocks, which a host at a front end advances by COMPARE AND WRITE while the home dies.
 //!
-//! A step that is acknowledged has taken effect once, one that is refused has not. So a counter never miscompares: neither because
-//! a step took effect and its answer was lost, nor because one was done again.
+//! An acknowledged step has taken effect once, a refused one has not. So a counter never miscompares: no step takes
+//! effect without an acknowledgement, or twice.
 
 use super::{ABORTED_COMMAND, BLOCK_BYTES, BUSY, UNIT_ATTENTION};
 use crate::cdb;
@@ -10,35 +10,35 @@ use anyhow::{Result, bail, ensure};
 use std::collections::BTreeMap;
 
 pub const COUNTERS: usize = 8;
-/// Of the first one; the blocks before are written by others.
+/// Block of the first counter; others write the blocks before.
 const FIRST_LBA: u64 = 8192;
-/// Of the step of the first one.
+/// Tag of the first counter's step.
 pub const FIRST_TAG: u64 = u64::MAX / 2;
 const MISCOMPARE: u8 = 0x0E;
 
-/// What a step has come to.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Counted,
-    /// It has not taken effect.
+    /// The step has not taken effect.
     Refused,
-    /// It is not known whether it has. It does not later.
+    /// It is unknown whether the step has taken effect; it has no later effect.
     Open,
 }
 
-/// The counters, as the host knows them.
+/// The counters, from the view of the host.
 #[derive(Default)]
 pub struct Counters {
     values: [u64; COUNTERS],
-    /// Steps under way, by tag.
+    /// Steps in flight, by tag.
     under_way: BTreeMap<u64, usize>,
-    /// Steps of which it is not known whether they have taken effect.
+    /// Steps with an unknown effect.
     open: Vec<usize>,
-    /// Steps that were acknowledged.
+    /// Number of acknowledged steps.
     pub counted: u64,
-    /// Of these, steps that were under way when the home died.
+    /// Number of acknowledged steps that were in flight when the home died.
     pub crossed: u64,
-    /// Steps under way then that were refused.
+    /// Number of refused steps that were in flight when the home died.
     pub refused: u64,
 }
 
@@ -55,7 +55,7 @@ fn look(counter: usize) -> Command {
 }
 
 impl Counters {
-    /// Sends a step of each counter, and waits until `answered` of them have ended.
+    /// Sends a step of each counter, and waits for `answered` responses.
     pub fn begin(&mut self, session: &mut Session, answered: usize) -> Result<()> {
         self.step_all(session)?;
         session.service(libc::POLLOUT).map(|ended| self.take(ended))??;
@@ -63,7 +63,7 @@ impl Counters {
         Ok(())
     }
 
-    /// Sends a step of each counter that has none under way, and whose value is known.
+    /// Sends a step of each idle counter with a known value.
     pub fn step_all(&mut self, session: &mut Session) -> Result<()> {
         for counter in 0..COUNTERS {
             let tag = FIRST_TAG + counter as u64;
@@ -78,12 +78,12 @@ impl Counters {
         Ok(())
     }
 
-    /// True if no step is under way.
+    /// True if no step is in flight.
     pub fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Waits until all steps have ended that were under way when the home died.
+    /// Waits for all steps that were in flight when the home died.
     pub fn finish(&mut self, session: &mut Session) -> Result<()> {
         let (counted, left, open) = (self.counted, self.under_way.len(), self.open.len());
         self.wait_for(session, 0)?;
@@ -101,7 +101,7 @@ impl Counters {
         Ok(())
     }
 
-    /// All counters have the value that was acknowledged.
+    /// Checks that all counters have the acknowledged value.
     pub fn verify(&self, session: &mut Session) -> Result<()> {
         for (counter, value) in self.values.into_iter().enumerate() {
             let found = self.found(session, counter)?;
@@ -123,7 +123,7 @@ impl Counters {
         }
     }
 
-    /// Takes answers until no more than `left` steps are under way.
+    /// Takes responses until at most `left` steps are in flight.
     fn wait_for(&mut self, session: &mut Session, left: usize) -> Result<()> {
         while self.under_way.len() > left {
             let mut poll = [session.pollfd()];
@@ -134,7 +134,7 @@ impl Counters {
         Ok(())
     }
 
-    /// Takes the answers of steps.
+    /// Processes the responses of steps.
     pub fn take(&mut self, ended: Vec<Completion>) -> Result<()> {
         for Completion { tag, ending } in ended {
             let Some(counter) = self.under_way.remove(&tag) else { continue };

@@ -1,8 +1,9 @@
-//! The link between two controllers is cut under load while both reach Ceph, in one direction or both, and mended.
+//! The link between two controllers is cut under load, in one direction or both, while both reach Ceph, and then
+//! restored.
 //!
-//! The home keeps serving. By the other controller commands are held, then end with BUSY, and go on when the link is
-//! there. A host that gives that path up repeats its commands by the home, and what is left of them at the front end
-//! must not take effect later.
+//! The home keeps serving. Commands through the other controller are held, then end with BUSY, and continue when the
+//! link is restored. A host that gives up that path repeats its commands at the home, and their remains at the front
+//! end must not take effect later.
 
 use super::World;
 use super::load::Load;
@@ -17,55 +18,56 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// When both ends know that the link is broken.
+/// Time after which both ends know that the link is broken.
 const BROKEN_TIME: Duration = Duration::from_secs(2);
 /// Longer than a front end holds commands that no home has begun.
 const CUT_TIME: Duration = Duration::from_secs(10);
-/// Shorter than it holds those that a home may have begun.
+/// Shorter than a front end holds commands that a home may have begun.
 const MAX_CUT_TIME: Duration = Duration::from_secs(20);
-/// When a host gives the path up: the home may begin what has waited less.
+/// Time after which a host gives the path up: the home may begin younger commands.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// How long the link stays cut then: what the front end holds is sent to the home afterwards.
+/// Remaining time of the cut after that: afterwards the front end sends held commands to the home.
 const SHORT_CUT_TIME: Duration = Duration::from_secs(5);
 /// Load before a cut.
 const LOAD_TIME: Duration = Duration::from_secs(2);
-/// Responses by the front end after which it serves again.
+/// Number of responses of the front end after which it counts as serving.
 const RESPONSES: u64 = 400;
 
 /// A cut.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// What was dropped, seen from the front end to the home's port.
+    /// Dropped packets, from the view of a connection from the front end to the home's port.
     pub direction: Direction,
-    /// Whether the host gave the path by the front end up.
+    /// Whether the host gave up the path through the front end.
     pub is_given_up: bool,
-    /// The longest time without a response by the home's path.
+    /// Maximum time without a response on the home's path.
     pub pause: Duration,
-    /// The longest time of a command by the front end.
+    /// Maximum time of a command through the front end.
     pub slowest: Duration,
-    /// Responses with BUSY by the front end.
+    /// BUSY responses of the front end.
     pub busy: u64,
-    /// From the mend until the front end served the host, if that waited for it.
+    /// Time from the restoration until the front end served the host, if the host waited for it.
     pub path_back: Option<Duration>,
 }
 
-/// What was found.
+/// Results.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// All cuts, in their order.
+    /// All cuts, in order.
     pub cuts: Vec<Cut>,
-    /// Writes that were acknowledged.
+    /// Acknowledged writes.
     pub acknowledged: u64,
-    /// Blocks that were compared.
+    /// Compared blocks.
     pub verified: u64,
-    /// Steps of counters that were acknowledged.
+    /// Acknowledged counter steps.
     pub counted: u64,
 }
 
-/// Cuts the link of two controllers in every direction, this many times, in a folder below `parent` and a namespace of its own.
+/// Cuts the link of two controllers repeatedly in every direction, in a folder below `parent` and a namespace of its
+/// own.
 ///
 /// # Errors
-/// What was wrong.
+/// The violation.
 pub fn cut(
     programs: &Programs,
     parent: &Path,
@@ -118,9 +120,9 @@ impl World {
         self.load_until(load, time + TIMEOUT, |_, _| Ok(start.elapsed() >= time))
     }
 
-    /// The host waits for the front end. Returns how long that took to respond after the mend.
+    /// The host waits for the front end. Returns the time from the restoration to the first response.
     fn wait_and_mend(&mut self, load: &mut Load, front: usize, network: &mut CutNetwork) -> Result<Duration> {
-        // These no home can have begun: the link is known to be broken.
+        // No home can have begun these: the link is known to be broken.
         self.go_on(load, BROKEN_TIME)?;
         load.add_under_way(front, 2);
         let start = Instant::now();
@@ -137,16 +139,17 @@ impl World {
         Ok(path_back)
     }
 
-    /// The host gives the front end up. What that holds comes to the home after the mend, when nothing is written any more: it
-    /// would be found.
+    /// The host gives the front end up. Its commands reach the home after the restoration, when there are no further
+    /// writes, so that an effect would be found.
     fn give_up_and_mend(&mut self, load: &mut Load, front: usize, network: &mut CutNetwork) -> Result<()> {
         self.go_on(load, PATIENCE)?;
-        // The session stays open: the front end does not learn that the waiter is gone.
+        // The session stays open: the front end is not informed that the waiter has ended.
         let mut left = self.give_up(load, front).context("a session by the front end")?;
         self.go_on(load, SHORT_CUT_TIME)?;
         self.finish(load)?;
         network.mend()?;
-        // A new session of this host would end what the old one left. Not before the home has decided on all of it.
+        // A new session of this host would end the commands of the old one; first, the home must have decided on all of
+        // them.
         let mended = Instant::now();
         while left.in_flight() > 0 {
             let mut poll = [left.pollfd()];
@@ -159,13 +162,13 @@ impl World {
         self.verify_by_both()
     }
 
-    /// How often each controller has become the home.
+    /// Number of times that each controller has become the home.
     fn times_home(&self) -> Result<[usize; 2]> {
         let [a, b] = &self.controllers;
         Ok([a.times_logged(IS_HOME)?, b.times_logged(IS_HOME)?])
     }
 
-    /// The port of the home's link, which a token for a new controller names last.
+    /// Port of the home's link, the last one in a token for a new controller.
     pub(super) fn link_port(&self) -> Result<u16> {
         let made = pair::retry(|| self.controllers[self.home].cli(&["controller", "add"]))?;
         let token = made["token"].as_str().context("controller add without a token")?;

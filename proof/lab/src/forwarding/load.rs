@@ -1,8 +1,8 @@
-//! Load by both paths at once while something happens to the controllers: writes, reads and steps of [counters](super::counters),
-//! several of each under way, as a host with two paths has them.
+//! Load on both paths at once during a fault: several writes, reads and steps of [counters](super::counters) in flight,
+//! as of a host with two paths.
 //!
-//! A block has one command under way at most, so what a read must find is known. What a path leaves unanswered is repeated by the
-//! other one.
+//! A block has at most one command in flight, so the expected result of a read is known. Commands without a response on
+//! one path are repeated on the other.
 
 use super::counters::{COUNTERS, FIRST_TAG};
 use super::{ABORTED_COMMAND, BLOCK_BYTES, BLOCKS, BUSY, UNIT_ATTENTION, World, command};
@@ -13,19 +13,19 @@ use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Reads and writes under way by each path.
+/// Reads and writes in flight on each path.
 const DEPTH: usize = 8;
-/// Commands of which one is a read.
+/// One of this many commands is a read.
 const READ_DIVISOR: u64 = 4;
-/// Between two looks at what happens.
+/// Interval between checks of the condition.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long answers may take after what happened is over.
+/// Time limit for responses after the fault.
 const SETTLE_LIMIT: Duration = Duration::from_secs(40);
 
 #[derive(Clone, Copy)]
 enum What {
     Read,
-    /// With this stamp.
+    /// Writes this stamp.
     Write(u64),
 }
 
@@ -36,12 +36,12 @@ struct Open {
     since: Instant,
 }
 
-/// What hosts saw by one path.
+/// Observations of the hosts on one path.
 #[derive(Clone, Debug)]
 pub struct Path {
-    /// The longest time between two responses with GOOD.
+    /// Maximum time between two GOOD responses.
     pub pause: Duration,
-    /// The longest time from a command to its answer, whatever that was.
+    /// Maximum time from a command to its response, with any status.
     pub slowest: Duration,
     /// Commands with the status GOOD.
     pub good: u64,
@@ -51,7 +51,7 @@ pub struct Path {
     pub attentions: u64,
     /// Responses with ABORTED COMMAND.
     pub aborted: u64,
-    /// Commands without an answer, as the session ended.
+    /// Commands without a response, because the session ended.
     pub unanswered: u64,
     last: Instant,
 }
@@ -73,26 +73,26 @@ impl Path {
 /// The load, until it is [finished](World::finish).
 pub struct Load {
     open: BTreeMap<u64, Open>,
-    /// What has to be repeated.
+    /// Commands to repeat.
     again: Vec<(u64, What)>,
     next_tag: u64,
-    /// By whose session counters are advanced.
+    /// The controller whose session advances the counters.
     counted_by: usize,
-    /// Reads and writes under way by the path of each controller.
+    /// Reads and writes in flight on each controller's path.
     depths: [usize; 2],
-    /// What was seen by the path of each controller.
+    /// Observations on each controller's path.
     pub paths: [Path; 2],
-    /// The same by whichever path.
+    /// Observations over both paths.
     pub both: Path,
 }
 
 impl Load {
-    /// Has more commands under way by the path of a controller from now on.
+    /// Increases the number of commands in flight on a controller's path.
     pub(super) fn add_under_way(&mut self, at: usize, more: usize) {
         self.depths[at] += more;
     }
 
-    /// Counts an answer by the path of a controller; false if it is one that hosts must not see.
+    /// Counts a response on a controller's path; false if hosts must not see it.
     fn note(&mut self, at: usize, ending: &Ending) -> bool {
         for path in [&mut self.paths[at], &mut self.both] {
             match ending {
@@ -109,7 +109,7 @@ impl Load {
 }
 
 impl World {
-    /// A load whose counters are advanced through this controller. Both serve the host.
+    /// A load with counters on this controller. Both controllers serve the host.
     pub(super) fn begin(&mut self, counted_by: usize) -> Result<Load> {
         for at in 0..2 {
             self.reach(at).with_context(|| format!("controller {}", at + 1))?;
@@ -126,7 +126,7 @@ impl World {
         })
     }
 
-    /// Continues the load until `is_over`, for `limit` at most.
+    /// Continues the load until `is_over`, for at most `limit`.
     pub(super) fn load_until(
         &mut self,
         load: &mut Load,
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Takes the last answers, and repeats what was not answered by any path.
+    /// Takes the last responses, and repeats commands that no path answered.
     pub(super) fn finish(&mut self, load: &mut Load) -> Result<()> {
         let start = Instant::now();
         while !load.open.is_empty() || !self.counters.is_idle() {
@@ -190,12 +190,12 @@ impl World {
         counters.step_all(session)
     }
 
-    /// A block that has nothing under way.
+    /// Chooses a block without a command in flight.
     fn choose(&mut self, busy: &BTreeSet<u64>) -> (u64, What) {
         loop {
             let (lba, stamp) = self.next();
             if !busy.contains(&lba) {
-                // Each block is read at times, and written at others.
+                // Each block is sometimes read and sometimes written.
                 let is_read = (stamp / BLOCKS + stamp).is_multiple_of(READ_DIVISOR);
                 let is_read = is_read && self.written[lba as usize] != 0;
                 return (lba, if is_read { What::Read } else { What::Write(stamp) });
@@ -255,13 +255,13 @@ impl World {
                 );
                 self.report.verified += 1;
             }
-            // By the same path or the other one.
+            // On any path.
             _ => load.again.push((lba, what)),
         }
         Ok(())
     }
 
-    /// The host gives a path up, and repeats what is under way there by the other one. Returns the session, which is open.
+    /// The host gives a path up, and repeats its commands on the other one. Returns the open session.
     pub(super) fn give_up(&mut self, load: &mut Load, at: usize) -> Option<Session> {
         self.given_up = Some(at);
         let session = self.sessions[at].take();
@@ -269,7 +269,7 @@ impl World {
         session
     }
 
-    /// The session of a path has ended: what it had under way has no answer.
+    /// Handles the end of a path's session: its commands have no response.
     fn lose(&mut self, load: &mut Load, at: usize) {
         self.sessions[at] = None;
         let lost: Vec<u64> =
@@ -289,5 +289,5 @@ fn request(lba: u64, what: What) -> Command {
     }
 }
 
-/// Every block is chosen only while some have nothing under way.
+/// There is always a block without a command in flight.
 const _: () = assert!(4 * DEPTH < BLOCKS as usize);

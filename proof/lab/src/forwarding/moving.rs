@@ -1,9 +1,9 @@
-//! Addresses that move: each controller has a portal by one, and the array's API has another. While a controller is
-//! away the host continues by the same address and port, which the home serves; when the controller is back, it serves
-//! its portal again.
+//! Moving addresses: each controller has a portal at one, and the array's API has another. While a controller is down,
+//! the host continues at the same address and port, which the home serves; when the controller is back, it serves its
+//! portal again.
 //!
-//! Both controllers are on one machine. Its interface has the addresses in turn; or they are of loopback, which needs no
-//! rights. What peers on a network learn is tested in the crate `address`.
+//! Both controllers are on one machine. Its interface has the addresses alternately; or they are loopback addresses,
+//! which need no permissions. The crate `address` tests the announcement to peers on a network.
 
 use super::{BLOCKS, UNDER_WAY, World, command};
 use crate::array::Programs;
@@ -20,25 +20,25 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Addresses that move: those of the portals by controller, and that of the API.
+/// The moving addresses: of the portals by controller, and of the API.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     portals: [Ipv4Addr; 2],
     api: Ipv4Addr,
-    /// The machine has one only as long as a controller holds it.
+    /// Whether the machine has an address only while a controller holds it.
     are_added: bool,
 }
 
 impl Addresses {
-    /// The address that an interface has to have for [`Addresses::ON_INTERFACE`].
+    /// Interface address required for [`Addresses::ON_INTERFACE`].
     pub const INTERFACE: &str = "192.0.2.1/24";
-    /// Those in the network of an interface.
+    /// Addresses in the network of an interface.
     pub const ON_INTERFACE: Self = Self {
         portals: [Ipv4Addr::new(192, 0, 2, 21), Ipv4Addr::new(192, 0, 2, 22)],
         api: Ipv4Addr::new(192, 0, 2, 20),
         are_added: true,
     };
-    /// Those of loopback.
+    /// Loopback addresses.
     pub const LOOPBACK: Self = Self {
         portals: [Ipv4Addr::new(127, 0, 40, 1), Ipv4Addr::new(127, 0, 40, 2)],
         api: Ipv4Addr::new(127, 0, 40, 3),
@@ -48,48 +48,49 @@ impl Addresses {
 /// Writes between two events.
 const WRITES: u64 = 200;
 
-/// What takes a controller away.
+/// The cause of a controller's absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Away {
     /// Kill -9 of the home.
     KillHome,
     /// Kill -9 of the other controller.
     KillFront,
-    /// The other controller is stopped in order.
+    /// An orderly stop of the other controller.
     StopFront,
-    /// The link between both is cut, and both go on.
+    /// The link between both is cut, and both continue.
     CutLink,
 }
 
-/// A controller was away.
+/// An absence of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
-    /// How.
+    /// Cause.
     pub away: Away,
-    /// From then until the host was logged in again by the same address.
+    /// Time until the host was logged in again at the same address.
     pub moved: Duration,
-    /// From when the controller was started again, or the link mended, until the host was logged in there again.
+    /// Time from the restart of the controller, or the restoration of the link, until the host was logged in there
+    /// again.
     pub back: Duration,
 }
 
-/// What was found.
+/// Results.
 #[derive(Debug, Default)]
 pub struct Moves {
-    /// All of them, in their order.
+    /// All absences, in order.
     pub moves: Vec<Move>,
-    /// Writes that were acknowledged.
+    /// Acknowledged writes.
     pub acknowledged: u64,
-    /// Blocks that were compared.
+    /// Compared blocks.
     pub verified: u64,
-    /// Steps of counters that were acknowledged.
+    /// Acknowledged counter steps.
     pub counted: u64,
 }
 
-/// Takes controllers away this many times each, and cuts their link in a network that can be cut, in a folder below
-/// `parent` and a namespace of its own.
+/// Repeats each kind of absence, and cuts the link in a network that supports it, in a folder below `parent` and a
+/// namespace of its own.
 ///
 /// # Errors
-/// What was wrong.
+/// The violation.
 pub fn moving(
     programs: &Programs,
     parent: &Path,
@@ -117,7 +118,7 @@ pub fn moving(
 }
 
 impl World {
-    /// The host uses portals at addresses that move alone. Returns the address of the API that moves.
+    /// Makes the host use only portals at moving addresses. Returns the API's moving address.
     fn begin_with_moving_portals(&mut self, addresses: Addresses) -> Result<SocketAddr> {
         let Addresses { portals, api, are_added } = addresses;
         let is_here = |address: Ipv4Addr| TcpListener::bind((address, 0)).is_ok();
@@ -172,7 +173,7 @@ impl World {
             self.home = stays;
             self.controllers[stays].wait_ready().context("the API of the new home")?;
         }
-        // The same address and port, while its controller is not there.
+        // The same address and port, while its controller is down.
         self.sessions[gone] = None;
         self.reach(gone).context("the home does not serve the portal of the other controller")?;
         let moved = start.elapsed();
@@ -189,8 +190,7 @@ impl World {
         Ok(Move { away, moved, back })
     }
 
-    /// Waits until the host is logged in at a controller that can serve its portal again since `start`. Returns how
-    /// long that took.
+    /// Waits until the host is logged in at a controller that could serve its portal since `start`. Returns the time.
     fn move_back(&mut self, at: usize, start: Instant) -> Result<Duration> {
         pair::retry(|| self.check_served_by(at, at)).context("the portal did not move back")?;
         self.sessions[at] = None;
@@ -198,8 +198,8 @@ impl World {
         Ok(start.elapsed())
     }
 
-    /// The front end can't reach the home, and has commands. It ends the session before the home serves its portal, so that none
-    /// of them takes effect when the link is there again.
+    /// The front end can't reach the home, and has commands. It ends the session before the home serves its portal, so
+    /// that none of them takes effect after the restoration.
     fn cut_off(&mut self, network: &mut CutNetwork, api: SocketAddr) -> Result<Move> {
         let (home, front) = (self.home, self.front());
         self.reach_both()?;
@@ -216,7 +216,7 @@ impl World {
             open.push((lba, stamp));
         }
         self.given_up = Some(front);
-        // Load continues by the home alone.
+        // The load continues through the home alone.
         pair::retry(|| {
             self.load(WRITES)?;
             self.check_served_by(front, home)
@@ -244,7 +244,7 @@ impl World {
         Ok(Move { away: Away::CutLink, moved, back })
     }
 
-    /// Which controller serves the portal of one.
+    /// Checks which controller serves a portal.
     fn check_served_by(&self, of: usize, by: usize) -> Result<()> {
         let address = &self.added.as_ref().context("portals that move")?[of];
         let portal = self.controllers[self.home].cli(&["portal", "show", address])?;
@@ -257,21 +257,21 @@ impl World {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free at the time of the call.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Fails unless the array's API answers at an address.
+/// Checks that the array's API responds at an address.
 fn is_answered(api: SocketAddr) -> Result<()> {
     let mut stream = TcpStream::connect_timeout(&api, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    // In one piece: it may answer the first one.
+    // In one write, since the server may respond to the first one.
     let request = format!("GET /readyz HTTP/1.1\r\nHost: {api}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    // Beyond loopback it answers HTTPS alone, and says so.
+    // Beyond loopback, the server accepts only HTTPS, and says so.
     let is_answer = ["HTTP/1.1 200", "HTTP/1.1 426"].iter().any(|status| answer.starts_with(status));
     ensure!(is_answer, "the API at {api} answers: {answer}");
     Ok(())

@@ -1,8 +1,8 @@
-//! Software is replaced controller by controller under load: an earlier program runs beside the new one, and the array is handed
-//! over in both directions between them.
+//! Rolling upgrade under load: an earlier program runs beside the new one, and the array is handed over between them in
+//! both directions.
 //!
-//! A host that loses the path by a drained home continues by the other one, and logs in again once the handover is over, as
-//! dm-multipath's daemon does beside I/O.
+//! A host that loses the path through a drained home continues on the other one, and logs in again after the handover,
+//! like dm-multipath's daemon.
 
 use super::World;
 use super::load::{Load, Path as Seen};
@@ -15,11 +15,11 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What runs at first, what replaces it, and how often the array goes to and fro between them.
+/// Programs before and after, and number of handovers.
 pub struct Upgrade<'a> {
-    /// The programs at first.
+    /// Programs before the upgrade.
     pub from: &'a Programs,
-    /// Those that replace them.
+    /// Programs after the upgrade.
     pub to: &'a Programs,
     /// Handovers to the new program and back, while both run.
     pub turns: u64,
@@ -30,48 +30,48 @@ pub struct Upgrade<'a> {
 pub struct Handover {
     /// Whether the former and the new home run the new program.
     pub is_new: [bool; 2],
-    /// The longest time without an answer to the host, by any path.
+    /// Maximum time without a response to the host, on any path.
     pub pause: Duration,
-    /// The longest time of a command by the path that stays: that of the new home.
+    /// Maximum time of a command on the remaining path, that of the new home.
     pub slowest: Duration,
     /// Responses with BUSY.
     pub busy: u64,
     /// Unit attentions.
     pub attentions: u64,
-    /// Responses with ABORTED COMMAND: what became of the command is open. None where homes note commands.
+    /// Responses with ABORTED COMMAND: the fate of the command is unknown. Zero if homes note commands.
     pub aborted: u64,
-    /// Commands without an answer when the session at the former home ended.
+    /// Commands without a response when the session at the former home ended.
     pub unanswered: u64,
-    /// From the drain until the former home served the host again.
+    /// Time from the drain until the former home served the host again.
     pub path_back: Duration,
 }
 
-/// What was found.
+/// Results.
 #[derive(Debug, Default)]
 pub struct Upgraded {
-    /// All handovers, in their order.
+    /// All handovers, in order.
     pub handovers: Vec<Handover>,
-    /// Writes that were acknowledged.
+    /// Acknowledged writes.
     pub acknowledged: u64,
-    /// Blocks that were compared.
+    /// Compared blocks.
     pub verified: u64,
-    /// Steps of counters that were acknowledged.
+    /// Acknowledged counter steps.
     pub counted: u64,
-    /// Formats of the engine before and after the upgrade was committed.
+    /// Engine formats before and after the commit of the upgrade.
     pub formats: [u64; 2],
 }
 
-/// Load before and after something happens.
+/// Load before and after each event.
 const LOAD_TIME: Duration = Duration::from_millis(500);
-/// Answers of the new home after which a handover is over.
+/// Number of responses of the new home after which a handover is over.
 const ANSWERS: u64 = 400;
-/// What a controller logs when it becomes the home.
+/// Log text of a controller that becomes the home.
 pub(super) const IS_HOME: &str = "this controller is the home of the array";
 
 /// Upgrades both controllers of an array, in a folder below `parent` and a namespace of its own.
 ///
 /// # Errors
-/// What was wrong.
+/// The violation.
 pub fn upgrade(parent: &Path, place: &Pools, upgrade: &Upgrade<'_>) -> Result<Upgraded> {
     let scratch = Scratch::new(parent, "upgrade")?;
     let result = World::new(upgrade.from, scratch.path(), place).and_then(|world| {
@@ -86,15 +86,15 @@ pub fn upgrade(parent: &Path, place: &Pools, upgrade: &Upgrade<'_>) -> Result<Up
 struct Run<'a> {
     world: World,
     new: &'a Programs,
-    /// Which controllers run the new program.
+    /// Whether each controller runs the new program.
     is_new: [bool; 2],
     found: Upgraded,
 }
 
 impl Run<'_> {
-    /// Controller 2 gets the new program first. The array goes to it and back while 1 has the old one.
+    /// Controller 2 gets the new program first. The array moves to it and back while controller 1 has the old one.
     fn upgrade(&mut self, turns: u64) -> Result<()> {
-        // A program of another release need not keep what ends with the power of the target.
+        // A program of another release need not keep volatile state.
         self.world.register(true)?;
         self.world.verify_by_both()?;
         self.replace_front().context("controller 2 gets the new program")?;
@@ -112,10 +112,10 @@ impl Run<'_> {
         let after = self.formats()?;
         ensure!(after.committed, "the commit of the upgrade has no effect");
         self.found.formats = [before.engine, after.engine];
-        // The next home is the first one that uses all of the newest format.
+        // The next home is the first one that uses the newest format completely.
         self.hand_over().context("after the commit")?;
         self.hand_over().context("after the commit, back")?;
-        // In an earlier format homes do not note commands: what became of one that was begun may stay open.
+        // In an earlier format, homes do not note commands: the fate of a begun one may stay unknown.
         let exact = if before.committed { 0 } else { self.found.handovers.len() - 1 };
         for handover in &self.found.handovers[exact..] {
             ensure!(handover.aborted == 0, "commands were aborted, although homes note them: {handover:?}");
@@ -166,7 +166,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Drains, stops and starts the controller that is not the home under load, and resumes it with the new program.
+    /// Drains, stops and starts the front end under load, and resumes it with the new program.
     fn replace_front(&mut self) -> Result<()> {
         let (home, front) = (self.world.home, self.world.front());
         let mut load = self.loaded(home)?;
@@ -186,7 +186,7 @@ impl Run<'_> {
         self.world.verify_by_both()
     }
 
-    /// A load that continues; counters are advanced by this controller.
+    /// A running load with counters on this controller.
     fn loaded(&mut self, counted_by: usize) -> Result<Load> {
         let mut load = self.world.begin(counted_by)?;
         let start = Instant::now();
@@ -194,7 +194,7 @@ impl Run<'_> {
         Ok(load)
     }
 
-    /// Has an operator drain a controller, with the load going on.
+    /// Executes an operator command for a controller during the load.
     fn order(&mut self, load: &mut Load, controller: usize, order: &str) -> Result<()> {
         let number = (controller + 1).to_string();
         let mut cli = self.world.controllers[self.world.home].start_cli(&["controller", order, &number])?;
@@ -209,7 +209,7 @@ impl Run<'_> {
         self.home_cli(&["controller", "resume", &(controller + 1).to_string()]).map(drop)
     }
 
-    /// Asks the home, whose API may begin a moment after its portals.
+    /// Runs a command at the home, whose API may start slightly after its portals.
     fn home_cli(&self, words: &[&str]) -> Result<Value> {
         pair::retry(|| self.world.controllers[self.world.home].cli(words))
     }
@@ -236,7 +236,7 @@ impl Run<'_> {
     }
 }
 
-/// What `ashlar array upgrade` shows.
+/// The output of `ashlar array upgrade`.
 struct Formats {
     committed: bool,
     engine: u64,

@@ -1,5 +1,5 @@
-//! Sessions of hosts: what a connection to a group of them costs, what each session holds, and what writes lose beside clients
-//! of the API.
+//! Sessions of hosts: the cost of connecting a volume to a host group, the memory of each session, and the effect of
+//! API clients on writes.
 
 use super::{Rig, volume};
 use crate::array::Api;
@@ -17,10 +17,10 @@ const HOSTS: usize = 64;
 /// Sessions of each host.
 const GROUP_SESSIONS: usize = 4;
 const IDLE_SESSIONS: usize = 8;
-/// Connections of which the mean is taken.
+/// Number of connections for the mean.
 const CONNECTIONS: usize = 10;
 const API_CLIENTS: usize = 50;
-/// What each of them waits between two requests: light clients.
+/// Pause of each client between two requests: light clients.
 const API_PAUSE: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 5;
 const LOAD_TIME: Duration = Duration::from_secs(3);
@@ -30,7 +30,7 @@ fn iqn(host: usize) -> String {
     format!("iqn.2001-04.org.example:h{host}")
 }
 
-/// Hosts h0 to h63, each in the group `all`.
+/// Creates hosts h0 to h63, all in the group `all`.
 fn add_hosts(rig: &Rig) -> Result<()> {
     let host = |number| json!({ "name": format!("h{number}"), "initiators": [iqn(number)] });
     rig.import("hosts", (0..HOSTS).map(host).collect())?;
@@ -38,7 +38,7 @@ fn add_hosts(rig: &Rig) -> Result<()> {
     rig.import("host_groups", vec![json!({ "name": "all", "hosts": names })])
 }
 
-/// Sessions of every host that do nothing.
+/// Idle sessions of every host.
 fn log_in(rig: &Rig, of_each: usize, lun: u16) -> Result<Vec<Connection>> {
     let portal = *rig.array.portals().first().context("a portal")?;
     let one = |host: usize, session: usize| {
@@ -81,7 +81,7 @@ pub fn host_group(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// The median wait for the creation of a volume while something is done, in ms.
+/// Median time for the creation of a volume during an action, in ms.
 fn waits(api: Api, prefix: &str, act: impl FnOnce() -> Result<()>) -> Result<f64> {
     let is_over = AtomicBool::new(false);
     let waits: Result<Latencies> = std::thread::scope(|scope| {
@@ -106,12 +106,12 @@ fn waits(api: Api, prefix: &str, act: impl FnOnce() -> Result<()>) -> Result<f64
     Ok(waits?.at(0.5) / 1e3)
 }
 
-/// What sessions hold while they do nothing, and writes beside clients of the API.
+/// Memory of idle sessions, and writes during API requests.
 pub fn sessions(rig: &mut Rig) -> Result<()> {
     rig.import_volumes(0..10, 0)?;
     add_hosts(rig)?;
     connect(rig, 0)?;
-    // What the first sessions allocate for all is not theirs.
+    // Exclude shared allocations of the first sessions.
     drop(log_in(rig, 1, 0)?);
     let before = resident_bytes(&rig.array)?;
     let sessions = log_in(rig, IDLE_SESSIONS, 0)?;
@@ -152,7 +152,7 @@ fn beside_clients(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// Does something while clients of the API ask one small question after another.
+/// Runs an action while API clients send small requests.
 fn while_asked<T>(rig: &Rig, act: impl FnOnce() -> Result<T>) -> Result<T> {
     let (is_over, api) = (AtomicBool::new(false), rig.array.api()?);
     std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::time::Duration;
 
 const SNAPSHOTS: usize = 5000;
-/// Snapshots between which the volume is written to.
+/// Number of snapshots between writes to the volume.
 const STEP: usize = 500;
 const READS: usize = 20;
 

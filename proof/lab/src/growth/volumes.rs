@@ -1,19 +1,19 @@
-//! Changes, lists, metrics and starts beside a number of volumes.
+//! Changes, lists, metrics and starts with a number of volumes.
 
 use super::{DOCUMENT_VOLUMES, Rig, VOLUME_BYTES, volume};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::time::Instant;
 
-/// Operations of which the mean is taken.
+/// Number of operations for the mean.
 const CHANGES: usize = 200;
 const READS: usize = 20;
-/// Clients at once, and what each of them creates.
+/// Number of concurrent clients, and of volumes that each creates.
 const CLIENTS: usize = 8;
 const OF_CLIENT: usize = 50;
-/// Where changes are measured.
+/// Numbers of volumes for the measurement of changes.
 const SIZES: [usize; 4] = [100, 1000, 5000, 10_000];
-/// Where starts are.
+/// Numbers of volumes for the measurement of starts.
 const STARTED: [usize; 4] = [1000, 5000, 10_000, 16_400];
 
 /// One array that grows to 16,400 volumes.
@@ -55,7 +55,7 @@ fn import(rig: &mut Rig, count: &mut usize) -> Result<()> {
     Ok(())
 }
 
-/// Volumes that are created one by one; they are deleted after it, so that the number is as it was.
+/// Creates volumes one by one, and deletes them afterwards to restore their number.
 fn creation(rig: &mut Rig, there: usize) -> Result<()> {
     let alone = rig.used_each(CHANGES, |rig, number| rig.create(&format!("new{number}"), None))?;
     let begun = Instant::now();
@@ -124,7 +124,7 @@ fn lists(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// As many groups with limits and quotas, 5,000 volumes in them.
+/// The same number of groups, with limits and quotas, and 5,000 volumes in them.
 pub fn groups(rig: &mut Rig) -> Result<()> {
     let mut there = 0;
     for count in [200, 400] {

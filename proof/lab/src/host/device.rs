@@ -1,41 +1,41 @@
-//! The scheduler of one disk: the order of commands, and how many may be outstanding.
+//! Scheduler of one disk: the order of commands, and the limit of outstanding ones.
 
 use super::{Policy, Settings, Tag};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A disk as the host's kernel has it.
+/// A disk in the host's kernel.
 #[derive(Debug, Default)]
 pub struct Device {
-    /// Commands that wait, by world.
+    /// Waiting commands by world.
     waiting: BTreeMap<usize, VecDeque<(Tag, u64)>>,
-    /// Commands under way, by world.
+    /// Outstanding commands by world.
     active: BTreeMap<usize, u32>,
-    /// Whose turn it is, since how many commands, and where the last one was.
+    /// The world with the turn, number of its commands, and position of the last one.
     turn: usize,
     in_a_row: u32,
     last_at: u64,
-    /// Round robin: the path, and the commands sent on it.
+    /// Round robin: the path, and the number of commands sent on it.
     path: usize,
     on_path: u32,
 }
 
 impl Device {
-    /// Commands under way.
+    /// Number of outstanding commands.
     pub fn active(&self) -> u32 {
         self.active.values().sum()
     }
 
-    /// Commands that wait.
+    /// Number of waiting commands.
     pub fn queued(&self) -> u32 {
         self.waiting.values().map(|queue| queue.len() as u32).sum()
     }
 
-    /// A command is issued, at this byte of the disk.
+    /// Queues a command at this byte of the disk.
     pub fn queue(&mut self, world: usize, tag: Tag, at: u64) {
         self.waiting.entry(world).or_default().push_back((tag, at));
     }
 
-    /// A command is back.
+    /// Notes the end of a command.
     pub fn finish(&mut self, world: usize) {
         if let Some(count) = self.active.get_mut(&world) {
             *count -= 1;
@@ -45,7 +45,7 @@ impl Device {
         }
     }
 
-    /// How many may be under way: the adapter's depth, and less when worlds compete.
+    /// Limit of outstanding commands: the adapter's depth, or less when worlds compete.
     fn limit(&self, settings: &Settings) -> u32 {
         let mut worlds = self.waiting.keys().chain(self.active.keys());
         let first = worlds.next();
@@ -55,8 +55,8 @@ impl Device {
         }
     }
 
-    /// The next command to send, if one may be. A world keeps its turn for a quantum of commands that lie close to
-    /// each other; then the next world that waits has it.
+    /// The next command to send, if allowed. A world keeps its turn for a quantum of commands that are close to each
+    /// other; then the next waiting world has it.
     pub fn pick(&mut self, settings: &Settings) -> Option<Tag> {
         if self.active() >= self.limit(settings) {
             return None;
@@ -82,11 +82,11 @@ impl Device {
         Some(tag)
     }
 
-    /// The path of the command that was picked.
+    /// Path of the picked command.
     pub fn path(&mut self, settings: &Settings, disk: usize) -> usize {
         let paths = settings.paths.max(1);
         match settings.policy {
-            // What one administrator would do: disks spread over the paths.
+            // As an administrator would do: disks distributed over the paths.
             Policy::Fixed => disk % paths,
             Policy::RoundRobin => {
                 if self.on_path >= settings.switch_every {

@@ -1,22 +1,22 @@
-//! The figures of `esxtop` for a disk: commands, rates, GAVG = KAVG + DAVG, ACTV, QUED, and the offloaded commands.
+//! The figures of `esxtop` for a disk: commands, rates, GAVG = KAVG + DAVG, ACTV, QUED, and offloaded commands.
 
 use super::device::Device;
 use super::{Command, Kind, Outcome, Time};
 use crate::stats::Latencies;
 use std::time::Duration;
 
-/// When a command changed hands.
+/// Times of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The world gave it.
+    /// Issued by the world.
     pub issued: Time,
-    /// The kernel sent it.
+    /// Sent by the kernel.
     pub dispatched: Time,
-    /// The world had the answer.
+    /// Result delivered to the world.
     pub delivered: Time,
 }
 
-/// A kind of offloaded command, in the order of esxtop's columns.
+/// Kind of an offloaded command, in the order of esxtop's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// EXTENDED COPY
@@ -30,10 +30,10 @@ pub enum Offload {
 }
 
 impl Offload {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Offload; 4] = [Offload::Clone, Offload::Ats, Offload::Zero, Offload::Delete];
 
-    /// The kind of a command, when it is one.
+    /// The kind of a command, if it is offloaded.
     pub fn of(kind: &Kind) -> Option<Self> {
         match kind {
             Kind::Copy { .. } => Some(Offload::Clone),
@@ -45,25 +45,25 @@ impl Offload {
     }
 }
 
-/// Counts of a kind of offloaded command.
+/// Counters of a kind of offloaded command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offloaded {
-    /// Done.
+    /// Successful commands.
     pub count: u64,
-    /// Refused or failed; for ATS also miscompares.
+    /// Refused or failed commands; for ATS also miscompares.
     pub failed: u64,
     /// Bytes that the host did not have to move.
     pub bytes: u64,
-    /// Time taken by all of them.
+    /// Total time.
     pub time: Time,
 }
 
-/// A stretch of time.
+/// An interval.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// When it ends.
+    /// End of the interval.
     pub until: Time,
-    /// Commands that moved data, ended in it.
+    /// Data commands that ended in the interval.
     pub commands: u64,
     /// Bytes read.
     pub read: u64,
@@ -77,9 +77,9 @@ pub struct Sample {
     pub offloaded: [Offloaded; 4],
     /// Reservation conflicts.
     pub conflicts: u64,
-    /// Commands under way, integrated over time.
+    /// Outstanding commands, integrated over time.
     active: u128,
-    /// Commands that wait, integrated over time.
+    /// Waiting commands, integrated over time.
     queued: u128,
 }
 
@@ -93,7 +93,7 @@ impl Sample {
         self.per_command(self.device)
     }
 
-    /// KAVG in ms. All of it is waiting in a queue, so that QAVG is the same.
+    /// KAVG in ms. It consists only of queueing time, so QAVG is the same.
     pub fn kavg(&self) -> f64 {
         self.per_command(self.kernel)
     }
@@ -103,7 +103,7 @@ impl Sample {
         self.davg() + self.kavg()
     }
 
-    /// Takes all of another's.
+    /// Adds another sample.
     pub fn merge(&mut self, other: &Sample) {
         self.commands += other.commands;
         self.read += other.read;
@@ -145,7 +145,7 @@ impl Sample {
     }
 }
 
-/// What is under way on a disk, since when.
+/// Outstanding and waiting commands of a disk, since a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     since: Time,
@@ -156,17 +156,17 @@ struct Level {
 /// The figures of a host.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Everything since the beginning, by disk.
+    /// Totals since the start, by disk.
     pub total: Vec<Sample>,
-    /// Stretches of [`INTERVAL`] from the beginning on, all disks together.
+    /// Samples of [`INTERVAL`] since the start, over all disks.
     pub samples: Vec<Sample>,
-    /// GAVG of every command that moved data.
+    /// GAVG of every data command.
     pub latencies: Latencies,
-    /// Commands that were answered as having no space.
+    /// Commands that failed for lack of space.
     pub stuns: u64,
     /// The first failure that no world expects.
     pub failure: Option<String>,
-    /// The first command that was refused, and how: some worlds can do without.
+    /// The first refused command with its outcome: some worlds have an alternative.
     pub refused: Option<String>,
     levels: Vec<Level>,
     now: Time,
@@ -176,7 +176,7 @@ pub struct Figures {
 pub const INTERVAL: Time = 100_000_000;
 
 impl Figures {
-    /// Nothing yet.
+    /// Empty figures.
     pub fn new(disks: usize) -> Self {
         Self {
             total: vec![Sample::default(); disks],
@@ -190,34 +190,34 @@ impl Figures {
         }
     }
 
-    /// The moment up to which they hold.
+    /// End of the recorded time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// All disks together.
+    /// Totals of all disks.
     pub fn sum(&self) -> Sample {
         let mut sum = Sample { until: self.now, ..Sample::default() };
         self.total.iter().for_each(|total| sum.merge(total));
         sum
     }
 
-    /// ACTV, on the average since the beginning.
+    /// Mean ACTV since the start.
     pub fn active(&self) -> f64 {
         self.sum().active as f64 / self.now.max(1) as f64
     }
 
-    /// QUED, on the average since the beginning.
+    /// Mean QUED since the start.
     pub fn queued(&self) -> f64 {
         self.sum().queued as f64 / self.now.max(1) as f64
     }
 
-    /// Commands that moved data, a second.
+    /// Data commands per second.
     pub fn rate(&self) -> f64 {
         self.sum().commands as f64 * 1e9 / self.now.max(1) as f64
     }
 
-    /// A disk's queues have changed.
+    /// Notes a change of a disk's queues.
     pub fn change(&mut self, now: Time, disk: usize, device: &Device) {
         let level = &mut self.levels[disk];
         let time = u128::from(now.saturating_sub(level.since));
@@ -231,13 +231,13 @@ impl Figures {
         }
     }
 
-    /// Time has gone by.
+    /// Advances the time.
     pub fn advance(&mut self, now: Time, disks: &[Device]) {
         self.now = self.now.max(now);
         disks.iter().enumerate().for_each(|(index, disk)| self.change(now, index, disk));
     }
 
-    /// A command has ended.
+    /// Notes the end of a command.
     pub fn ended(&mut self, command: &Command, outcome: &Outcome, times: Times) {
         self.now = self.now.max(times.delivered);
         self.roll(times.delivered);
@@ -259,7 +259,7 @@ impl Figures {
         }
     }
 
-    /// Begins the sample in which `now` is.
+    /// Begins the sample that contains `now`.
     fn roll(&mut self, now: Time) {
         while let Some(last) = self.samples.last().map(|sample| sample.until)
             && last <= now
@@ -268,7 +268,7 @@ impl Figures {
         }
     }
 
-    /// The samples as a batch file of esxtop, which spreadsheets and `perfmon` read. `name` is the host's.
+    /// The samples as a batch file of esxtop, for spreadsheets and `perfmon`. `name` is the host's.
     pub fn csv(&self, name: &str) -> String {
         let columns: [Column; 14] = [
             ("Commands/sec", |it| it.commands as f64 * PER_SECOND),
@@ -304,7 +304,7 @@ impl Figures {
     }
 }
 
-/// A column of the batch file: its name, and the figure in it.
+/// A column of the batch file: its name and its figure.
 type Column = (&'static str, fn(&Sample) -> f64);
 
 const PER_SECOND: f64 = 1e9 / INTERVAL as f64;

@@ -1,4 +1,4 @@
-//! A path: an adapter's port, a link that carries both directions at once, and interrupts that may be collected.
+//! A path: a port of an adapter, a full-duplex link, and interrupts with optional coalescing.
 
 use super::{Tag, Time};
 
@@ -7,13 +7,13 @@ use super::{Tag, Time};
 pub struct Path {
     sends_until: Time,
     receives_until: Time,
-    /// Answers that have arrived, or are on the link, with when they arrive.
+    /// Results that have arrived or are on the link, with their time of arrival.
     arrived: Vec<(Time, Tag)>,
-    /// When the adapter interrupts for what it collects.
+    /// Time of the next interrupt for coalesced results.
     interrupts: Option<Time>,
 }
 
-/// When bytes that are handed over now are through a link that is busy until then.
+/// Time at which bytes handed over now have passed a link that is busy until then.
 fn through(now: Time, busy: &mut Time, bytes: u64, link: u64) -> Time {
     if link == 0 {
         return now;
@@ -24,17 +24,17 @@ fn through(now: Time, busy: &mut Time, bytes: u64, link: u64) -> Time {
 }
 
 impl Path {
-    /// When what is sent now has left.
+    /// Time at which bytes sent now have left.
     pub fn send(&mut self, now: Time, bytes: u64, link: u64) -> Time {
         through(now, &mut self.sends_until, bytes, link)
     }
 
-    /// When what the array sends now has come through.
+    /// Time at which bytes sent by the array now have arrived.
     pub fn receive(&mut self, now: Time, bytes: u64, link: u64) -> Time {
         through(now, &mut self.receives_until, bytes, link)
     }
 
-    /// Takes an answer that arrives then; returns a moment at which an interrupt has to be raised, if it is a new one.
+    /// Takes a result with its time of arrival; returns the time of an interrupt, if a new one is needed.
     pub fn collect(&mut self, tag: Tag, arrives: Time, coalescing: Time) -> Option<Time> {
         self.arrived.push((arrives, tag));
         let time = arrives + coalescing;
@@ -45,7 +45,7 @@ impl Path {
         Some(time)
     }
 
-    /// The answers that an interrupt brings.
+    /// Results delivered by an interrupt.
     pub fn interrupt(&mut self, now: Time) -> Vec<Tag> {
         if self.interrupts.is_some_and(|time| time <= now) {
             self.interrupts = None;
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_link_takes_one_thing_after_the_other_in_each_direction() {
         let mut path = Path::default();
-        // 1000 bytes a second: a byte takes a millisecond.
+        // 1000 bytes per second: a byte takes a millisecond.
         assert_eq!(path.send(0, 10, 1000), 10_000_000);
         assert_eq!(path.send(0, 10, 1000), 20_000_000);
         assert_eq!(path.receive(0, 5, 1000), 5_000_000);

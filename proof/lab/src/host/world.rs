@@ -1,5 +1,5 @@
-//! Worlds, the issuers of commands: virtual machines with a mix of accesses, and the kernel's own workers. Each is a state
-//! machine that supplies its next command and takes its result.
+//! Worlds, which issue commands: virtual machines with a mix of accesses, and workers of the kernel. Each is a state
+//! machine that supplies its next command and takes results.
 
 mod mover;
 mod vmfs;
@@ -11,35 +11,35 @@ use super::{Command, Content, Kind, Outcome, Time};
 use crate::seed::Seed;
 use std::ops::Range;
 
-/// What a world says when it is asked.
+/// Reply of a world to a request for a command.
 #[derive(Debug)]
 pub enum Next {
-    /// This.
+    /// A command.
     Command(Command),
-    /// Ask again then.
+    /// Ask again at this time.
     At(Time),
-    /// Nothing, before one of its commands has ended.
+    /// None until one of its commands has ended.
     Nothing,
 }
 
 /// A source of commands.
 pub trait World {
-    /// How many of its commands may be under way.
+    /// Maximum number of its outstanding commands.
     fn outstanding(&self) -> u32;
 
     /// The next command.
     fn next(&mut self, now: Time, random: &mut Seed) -> Next;
 
-    /// One of its commands has ended.
+    /// Processes the end of a command.
     fn done(&mut self, now: Time, command: &Command, outcome: Outcome);
 
-    /// True when it has nothing more to do. A load without an end never is.
+    /// True if it has no further commands. An endless load never finishes.
     fn is_finished(&self) -> bool;
 
-    /// True when it gave up, because a command was answered in a way that it can't go on with.
+    /// True if it gave up because of an unexpected outcome.
     fn has_failed(&self) -> bool;
 
-    /// True when it comes to an end by itself.
+    /// True if it ends by itself.
     fn has_end(&self) -> bool {
         true
     }
@@ -51,11 +51,11 @@ pub trait World {
 pub struct Access {
     /// Length in bytes.
     pub bytes: u64,
-    /// Percent of reads.
+    /// Percentage of reads.
     pub read: u64,
-    /// Percent of random addresses; the others follow their predecessor.
+    /// Percentage of random addresses; the others follow their predecessor.
     pub random: u64,
-    /// How often it comes, against the others.
+    /// Relative frequency.
     #[serde(default = "one")]
     pub weight: u64,
 }
@@ -64,7 +64,7 @@ fn one() -> u64 {
     1
 }
 
-/// A virtual machine under a load.
+/// A virtual machine with a load.
 #[derive(Debug)]
 pub struct Mix {
     disk: usize,
@@ -72,7 +72,7 @@ pub struct Mix {
     outstanding: u32,
     accesses: Vec<Access>,
     content: Content,
-    /// Time between two commands of a virtual machine that is not always busy; 0 for one that is.
+    /// Interval between commands of a virtual machine; 0 if it is always busy.
     pause: Time,
     due: Time,
     at: u64,
@@ -95,7 +95,7 @@ impl Mix {
         Self { disk, range, outstanding, accesses, content, pause, due, at, left, under_way, failed }
     }
 
-    /// With a fixed interval between commands, and a total number of commands.
+    /// Sets an interval between commands, and a total number of commands.
     pub fn paced(mut self, pause: Time, start: Time, count: Option<u64>) -> Self {
         (self.pause, self.due, self.left) = (pause, start, count);
         self
@@ -115,7 +115,7 @@ impl World for Mix {
             return Next::At(self.due);
         }
         if self.pause > 0 {
-            // Half to one and a half of it: machines do not march in step.
+            // Half to one and a half of the interval, so machines are not synchronized.
             self.due = self.due.max(now) + random.range(self.pause / 2, self.pause + self.pause / 2);
         }
         let all = self.accesses.iter().map(|it| it.weight).sum();

@@ -1,4 +1,4 @@
-//! A network between two arrays that delays, and that is cut, or changes a bit, after a number of bytes.
+//! A network between two arrays with delays, which is cut or flips a bit after a number of bytes.
 
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
@@ -8,25 +8,25 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Parts of 16 KiB under way in one direction of a connection that delays: more than any delay here needs.
+/// Parts of 16 KiB in transit in one direction of a delayed connection: more than any delay here needs.
 const MAX_PARTS: usize = 4096;
 
-/// What the network does to what goes through.
+/// A disturbance of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// Every connection ends.
+    /// Ends every connection.
     Cut,
-    /// One bit is another one.
+    /// Flips one bit.
     Corrupt,
 }
 
 type Armed = Arc<Mutex<Option<(u64, Disturbance)>>>;
 
-/// What holds for every connection.
+/// Rules for all connections.
 #[derive(Clone, Default)]
 struct Rules {
     armed: Armed,
-    /// Nanoseconds that everything takes in each direction.
+    /// Delay in each direction in nanoseconds.
     delay_ns: Arc<AtomicU64>,
 }
 
@@ -37,17 +37,17 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network before this address.
+    /// A network in front of this address.
     ///
     /// # Errors
-    /// When there is no free port.
+    /// If there is no free port.
     pub fn before(target: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
         let (address, rules) = (listener.local_addr()?, Rules::default());
         let ours = rules.clone();
         std::thread::spawn(move || {
             for near in listener.incoming() {
-                // An array that is down refuses: so does the network.
+                // If the array refuses connections, so does the network.
                 let (Ok(near), Ok(far)) = (near, TcpStream::connect(target)) else { continue };
                 let (Ok(near_end), Ok(far_end)) = (near.try_clone(), far.try_clone()) else { continue };
                 _ = (near.set_nodelay(true), far.set_nodelay(true));
@@ -58,12 +58,12 @@ impl Network {
         Ok(Self { address, rules })
     }
 
-    /// Where it listens.
+    /// Its listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Adds a round trip of this length, half of it in each direction. What is sent later is not faster than what is under way.
+    /// Adds a round trip of this length, half of it in each direction. Later data does not overtake data in transit.
     pub fn set_round_trip(&self, round_trip: Duration) {
         let each = u64::try_from(round_trip.as_nanos() / 2).unwrap_or(u64::MAX);
         self.rules.delay_ns.store(each, Ordering::SeqCst);
@@ -74,7 +74,7 @@ impl Network {
         *lock(&self.rules.armed) = Some((bytes, disturbance));
     }
 
-    /// Disturbs nothing any more; true if it has.
+    /// Ends disturbances; true if there was one.
     pub fn disarm(&self) -> bool {
         lock(&self.rules.armed).take().is_none()
     }
@@ -84,7 +84,7 @@ fn lock(armed: &Armed) -> std::sync::MutexGuard<'_, Option<(u64, Disturbance)>> 
     armed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Carries one direction of a connection until either end closes it.
+/// Forwards one direction of a connection until either end closes it.
 fn carry(mut from: TcpStream, to: TcpStream, rules: &Rules) {
     let (parts, arriving) = sync_channel(MAX_PARTS);
     std::thread::spawn(move || deliver(&arriving, to));
@@ -111,7 +111,7 @@ fn carry(mut from: TcpStream, to: TcpStream, rules: &Rules) {
     });
 }
 
-/// Delivers what was sent, each part at its time.
+/// Delivers parts at their times.
 fn deliver(arriving: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
     for (due, part) in arriving {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));

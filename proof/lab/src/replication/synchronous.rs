@@ -1,8 +1,8 @@
-//! Synchronous replication: what a write takes with a round trip between both arrays, and that nothing acknowledged is lost with
-//! the source.
+//! Synchronous replication: write latency for a given round trip between both arrays, and no loss of acknowledged
+//! writes with the source.
 //!
-//! A host has one write of 4 KiB under way. It is measured on each array alone, and then in sync with each round trip. In the end the
-//! source is killed, the target is promoted by force, and every write is compared.
+//! A host has one outstanding 4 KiB write. The latency is measured on each array alone, and then in sync with each
+//! round trip. In the end the source is killed, the target is promoted by force, and every write is compared.
 
 use super::{BLOCK_BYTES, BLOCKS, HOST, INITIATOR, NAME, VOLUME, VOLUMES, World, perform, write};
 use crate::array::Programs;
@@ -16,40 +16,40 @@ use std::time::{Duration, Instant};
 
 /// Options of the replication.
 const MODE: [&str; 4] = ["--mode", "sync", "--on-link-loss", "stop"];
-/// A volume of the target alone.
+/// A volume on the target alone.
 const ALONE: &str = "alone";
 /// The LUN of that volume.
 const ALONE_LUN: u16 = 9;
-/// Writes before those that are measured: what a first write has to set up is not what the mode costs.
+/// Unmeasured first writes, which include set-up costs.
 const WARM_UP: u64 = 20;
 
-/// How long writes took.
+/// Latency of writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Latency {
-    /// Half of them were faster.
+    /// The median.
     pub median: Duration,
-    /// 99 of 100 were faster.
+    /// The 99th percentile.
     pub p99: Duration,
 }
 
-/// What was measured.
+/// Results.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// By the source alone.
+    /// On the source alone.
     pub source: Latency,
-    /// By the target alone.
+    /// On the target alone.
     pub target: Latency,
-    /// In sync, by the round trip that was added.
+    /// In sync, by added round trip.
     pub in_sync: Vec<(Duration, Latency)>,
-    /// Writes that were acknowledged, and found on the promoted target.
+    /// Acknowledged writes, all found on the promoted target.
     pub acknowledged: u64,
 }
 
-/// Measures `writes` writes for each of these round trips, in a folder below `parent`. `check`: the media of both arrays are verified
-/// in the end.
+/// Measures `writes` writes for each of these round trips, in a folder below `parent`. `check`: verifies the media of
+/// both arrays at the end.
 ///
 /// # Errors
-/// What was wrong: also a write in sync that was faster than the round trip.
+/// The violation, including a write in sync that was faster than the round trip.
 pub fn run(
     programs: &Programs,
     parent: &Path,
@@ -72,11 +72,11 @@ pub fn run(
 /// The second host of [`check`].
 const SECOND: (&str, &str) = ("second", "iqn.2001-04.org.example:replication-second");
 
-/// Several hosts at a source in sync, by the block checker: the source is killed under their commands, the target is promoted by
-/// force, and they go on there. What they saw must have one order.
+/// Block checker with several hosts at a source in sync: the source is killed during their commands, the target is
+/// promoted by force, and they continue there. One order must explain their results.
 ///
 /// # Errors
-/// What was wrong.
+/// The violation.
 pub fn check(programs: &Programs, parent: &Path, amount: Amount) -> Result<Report> {
     let scratch = Scratch::new(parent, "replication-check")?;
     let result = World::new(programs, scratch.path(), amount.seed, &MODE)
@@ -84,7 +84,7 @@ pub fn check(programs: &Programs, parent: &Path, amount: Amount) -> Result<Repor
     scratch.end(result)
 }
 
-/// Times of writes, by what each takes.
+/// Latency of writes, by a function that performs one.
 fn latency(writes: u64, mut one: impl FnMut() -> Result<()>) -> Result<Latency> {
     (0..WARM_UP).try_for_each(|_| one())?;
     let mut times = Vec::new();
@@ -97,7 +97,7 @@ fn latency(writes: u64, mut one: impl FnMut() -> Result<()>) -> Result<Latency> 
     Ok(Latency { median: rank(&times, 50)?, p99: rank(&times, 99)? })
 }
 
-/// The time that this percentage of sorted ones does not exceed.
+/// The percentile of sorted times.
 fn rank(sorted: &[Duration], percent: usize) -> Result<Duration> {
     let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(at).copied().context("no write was measured")
@@ -136,7 +136,7 @@ impl World {
         let units = VOLUMES.iter().map(|_| Unit::new(BLOCK_BYTES, BLOCKS)).collect::<Result<_>>()?;
         let names = [INITIATOR, SECOND.1].map(str::to_owned).to_vec();
         let hosts = Hosts::new(names, vec![0, 1, 2], vec![BLOCK_BYTES; VOLUMES.len()], None)?;
-        // Reservations are the source's own.
+        // Reservations are not replicated.
         let options = Options { seed: amount.seed, faults: true, reservations: None };
         let mut checker = Checker::new(units, options);
         let portals = self.arrays[0].portals().len();
@@ -162,7 +162,7 @@ impl World {
         Ok(checker)
     }
 
-    /// Writes to a volume of the target alone.
+    /// Writes to a volume on the target alone.
     fn measure_target(&self, writes: u64) -> Result<Latency> {
         self.arrays[1].add_volume(ALONE, VOLUME)?;
         self.arrays[1].connect(ALONE, HOST, ALONE_LUN)?;
@@ -174,7 +174,7 @@ impl World {
         })
     }
 
-    /// The source is killed: the promoted target has every write.
+    /// Kills the source: the promoted target has every write.
     fn lose_source(&mut self) -> Result<()> {
         self.session = None;
         self.arrays[0].kill()?;

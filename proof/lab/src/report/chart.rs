@@ -5,9 +5,9 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
 const WIDTH: u32 = 860;
-/// Of the targets, in their order: the array, its peer.
+/// Colours of the targets in order: the array, its peer.
 const COLOURS: [RGBColor; 2] = [RGBColor(0x1c, 0x7e, 0xd6), RGBColor(0xad, 0xb5, 0xbd)];
-/// Of the steps, in their order, again and again.
+/// Colours of the steps in order, repeated.
 const LINES: [RGBColor; 6] = [
     RGBColor(0x1c, 0x7e, 0xd6),
     RGBColor(0xe8, 0x59, 0x0c),
@@ -22,7 +22,7 @@ const LEFT: i32 = 240;
 /// Room for a number after the longest bar.
 const RIGHT: i32 = 130;
 
-/// What the chart of a workload shows, of every step on every target; nothing when no step has it.
+/// The chart value of a workload for every step on every target; `None` if no step has it.
 pub fn bars(report: &Report) -> Result<Option<String>> {
     let mut rows = Vec::new();
     for step in &report.steps {
@@ -62,7 +62,7 @@ pub fn bars(report: &Report) -> Result<Option<String>> {
     Ok(Some(svg))
 }
 
-/// Commands a second over time of every step on the first target; nothing when there are none.
+/// Commands per second over time, of every step on the first target; `None` if there are none.
 pub fn lines(report: &Report) -> Result<Option<String>> {
     let target = report.steps.first().map(|step| step.target);
     let steps: Vec<_> =

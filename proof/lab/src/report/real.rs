@@ -1,11 +1,12 @@
-//! Results of real programs, beside those of the models: each case has a table of its own, with all that were measured in turn.
+//! Results of real programs beside those of the models: each case has a table with all programs that were measured
+//! alternately.
 
 use super::{cells, or_dash, spread, with_unit};
 use crate::figures::{Case, Column, Figure};
 use crate::run::FigureReport;
 use minijinja::{Value, context};
 
-/// The cases as Markdown; nothing without any.
+/// The cases as Markdown; empty without any.
 pub fn cases(cases: &[Case]) -> String {
     if cases.is_empty() {
         return String::new();
@@ -36,13 +37,13 @@ fn heading(case: &Case) -> String {
     }
 }
 
-/// Heads of the columns after the figures' names.
+/// Column heads after the figures' names.
 fn heads(case: &Case) -> Vec<String> {
     let ratios = case.comparisons().into_iter().map(|(first, other)| format!("{first} ÷ {other}"));
     case.columns().into_iter().map(str::to_owned).chain(ratios).collect()
 }
 
-/// What a figure has below them.
+/// Cells of a figure.
 fn fields(case: &Case, figure: &Figure) -> Vec<String> {
     let values = case.columns().into_iter().map(|name| {
         let column = figure.columns.iter().find(|column: &&Column| column.name == name);
@@ -52,7 +53,7 @@ fn fields(case: &Case, figure: &Figure) -> Vec<String> {
     values.chain(ratios).collect()
 }
 
-/// What there is to say below a case's table.
+/// Remarks below a case's table.
 fn remarks(case: &Case) -> Vec<String> {
     let remarks = figures(case, None).into_iter().filter(|figure| !figure.remark.is_empty());
     let mut all: Vec<_> = remarks.map(|figure| format!("{}: {}", figure.name, figure.remark)).collect();
@@ -62,7 +63,7 @@ fn remarks(case: &Case) -> Vec<String> {
     all
 }
 
-/// The figures of a case for the table of all; the case itself where it has none.
+/// Figures of a case for the overall table; the case itself if it has none.
 pub(super) fn figures(case: &Case, peer: Option<&str>) -> Vec<FigureReport> {
     if case.figures.is_empty() {
         return vec![FigureReport {
@@ -79,16 +80,16 @@ pub(super) fn figures(case: &Case, peer: Option<&str>) -> Vec<FigureReport> {
     case.figures.iter().map(|figure| figure.report(peer)).collect()
 }
 
-/// What its part of the page is called.
+/// Name of its section on the page.
 pub(super) fn section(case: &Case) -> String {
     format!("real-{}", case.name)
 }
 
-/// For the template.
+/// Value for the template.
 pub(super) fn value(case: &Case, peer: Option<&str>) -> Value {
     let rows: Vec<_> =
         case.figures.iter().map(|it| context! { what => &it.what, fields => fields(case, it) }).collect();
-    // Those that were published, as workloads have them.
+    // Published figures, as for workloads.
     let published: Vec<_> = match case.row {
         Some(_) => figures(case, peer).iter().map(|figure| cells(figure).value()).collect(),
         None => Vec::new(),

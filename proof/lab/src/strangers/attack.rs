@@ -1,32 +1,32 @@
-//! What strangers send, and how. A listener has its own bytes; the eight attacks are the same for all.
+//! Attacks and their data. Each listener has its own bytes; the eight attacks are the same for all.
 
 use crate::seed::Seed;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// A listener, and what is sent to it. No bytes prove anything.
+/// A listener, and the data for attacks on it, which authenticate no client.
 pub struct Door {
     /// Its name.
     pub name: &'static str,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// What is sent first and is complete: it is answered, or refused.
+    /// A complete first message, which is answered or refused.
     begin: Vec<u8>,
-    /// What is sent as often as it is answered: attempts to authenticate, or to be let in.
+    /// A repeated message: an attempt to authenticate.
     attempt: Vec<u8>,
-    /// Heads of messages that are as long as can be said.
+    /// Message headers with maximum lengths.
     claims: Vec<Vec<u8>>,
 }
 
-/// Something that strangers do to a listener.
+/// An attack on a listener.
 pub struct Attack {
     /// Its name.
     pub name: &'static str,
-    /// Does it, and returns the connections that are open then.
+    /// Performs the attack, and returns its open connections.
     pub run: fn(&Door, u64) -> Vec<TcpStream>,
 }
 
-/// All of them.
+/// All attacks.
 pub const ATTACKS: &[Attack] = &[
     Attack { name: "idle", run: |door, _| door.connections(IDLE) },
     Attack { name: "slow bytes", run: slow_bytes },
@@ -38,21 +38,21 @@ pub const ATTACKS: &[Attack] = &[
     Attack { name: "malformed", run: malformed },
 ];
 
-/// More than any listener takes of unproven clients.
+/// More connections than any listener accepts from unproven clients.
 const IDLE: usize = 400;
-/// Connections that get a byte at a time.
+/// Connections with one byte at a time.
 const SLOW: usize = 64;
-/// The end of a message that never comes.
+/// Missing bytes at the end of a message.
 const MISSING_BYTES: usize = 8;
-/// Messages of a flood, on this many connections.
+/// Messages of a flood, and its connections.
 const FLOOD: usize = 2000;
 const FLOOD_CONNECTIONS: usize = 20;
-/// Attempts, on this many connections.
+/// Attempts, and their connections.
 const ATTEMPTS: usize = 600;
 const ATTEMPT_CONNECTIONS: usize = 12;
 /// Connections that are opened and closed.
 const STORM: usize = 2000;
-/// Malformed conversations, and the longest garbage of one.
+/// Malformed conversations, and maximum length of garbage.
 const MALFORMED: usize = 400;
 const MAX_GARBAGE_BYTES: u64 = 4096;
 
@@ -63,18 +63,18 @@ impl Door {
         Some(stream)
     }
 
-    /// As many connections as are accepted.
+    /// Opens connections until they are refused.
     fn connections(&self, count: usize) -> Vec<TcpStream> {
         (0..count).filter_map(|_| self.connect()).collect()
     }
 }
 
-/// Sends as far as the other end takes it. That it has closed the connection is what is expected of it.
+/// Sends until the other end accepts no more. A closed connection is an expected result.
 fn send(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.write_all(bytes).is_ok()
 }
 
-/// Every connection gets its first message byte by byte, all of them in turn, and never the last byte.
+/// Sends the first message on every connection byte by byte, alternating, without the last byte.
 fn slow_bytes(door: &Door, _: u64) -> Vec<TcpStream> {
     let mut open = door.connections(SLOW);
     let all_but_last = door.begin.len().saturating_sub(1);
@@ -86,11 +86,11 @@ fn slow_bytes(door: &Door, _: u64) -> Vec<TcpStream> {
     open
 }
 
-/// Complete messages one after the other, no response is read.
+/// Sends complete messages without reading responses.
 fn flood(door: &Door, _: u64) -> Vec<TcpStream> {
     let mut open = door.connections(FLOOD_CONNECTIONS);
     for stream in &mut open {
-        // What is not read fills the buffers of both ends: then no more is taken.
+        // Unread responses fill the buffers of both ends: then no more is accepted.
         let _bounded = stream.set_write_timeout(Some(std::time::Duration::from_millis(50)));
         for _ in 0..FLOOD / FLOOD_CONNECTIONS {
             if !send(stream, &door.begin) {
@@ -112,8 +112,8 @@ fn huge_claims(door: &Door, _: u64) -> Vec<TcpStream> {
     open
 }
 
-/// An attempt without the end of its data, the first half of what is sent first, and half of an attempt after a complete
-/// message.
+/// Sends an attempt without the end of its data, the first half of the first message, and half of an attempt after a
+/// complete message.
 fn half_commands(door: &Door, _: u64) -> Vec<TcpStream> {
     let mut open = door.connections(IDLE);
     for (number, stream) in open.iter_mut().enumerate() {
@@ -133,7 +133,7 @@ fn half_commands(door: &Door, _: u64) -> Vec<TcpStream> {
     open
 }
 
-/// Attempts that are refused, as many on a connection as it takes.
+/// Sends refused attempts, as many on a connection as it accepts.
 fn repeated_authentication(door: &Door, _: u64) -> Vec<TcpStream> {
     let (mut open, mut made) = (Vec::new(), 0);
     while made < ATTEMPTS {
@@ -161,7 +161,7 @@ fn reconnect_storm(door: &Door, _: u64) -> Vec<TcpStream> {
     Vec::new()
 }
 
-/// Valid messages with changed bits, cut, repeated, and garbage after them.
+/// Sends valid messages with flipped bits, truncated, repeated, and followed by garbage.
 fn malformed(door: &Door, seed: u64) -> Vec<TcpStream> {
     let (mut open, mut seed) = (Vec::new(), Seed::new(seed));
     for _ in 0..MALFORMED {
@@ -188,7 +188,7 @@ fn malformed(door: &Door, seed: u64) -> Vec<TcpStream> {
     open
 }
 
-/// The portals of iSCSI (RFC 7143): log-ins for discovery, and log-ins to the target of an initiator that it does not know.
+/// iSCSI portals (RFC 7143): discovery logins, and target logins of an unknown initiator.
 pub fn iscsi(address: SocketAddr, target: &str) -> Door {
     let log_in = |keys: &[(&str, &str)]| {
         let mut text: Vec<u8> =
@@ -203,7 +203,7 @@ pub fn iscsi(address: SocketAddr, target: &str) -> Door {
     let name = ("InitiatorName", "iqn.2026-01.test:stranger");
     let begin = log_in(&[name, ("SessionType", "Discovery"), ("AuthMethod", "None")]);
     let attempt = log_in(&[name, ("TargetName", target), ("SessionType", "Normal"), ("AuthMethod", "None")]);
-    // DataSegmentLength and TotalAHSLength, of a log-in, a text, data and a command.
+    // DataSegmentLength and TotalAHSLength of a login, a text, data and a command.
     let claim = |opcode: u8| {
         let mut header = vec![0; 48];
         header[0] = opcode;
@@ -215,7 +215,7 @@ pub fn iscsi(address: SocketAddr, target: &str) -> Door {
     Door { name: "iSCSI", address, begin, attempt, claims }
 }
 
-/// The portals of NVMe/TCP (TCP Transport 1.0): the initialization, and Connect of a host that is not known.
+/// NVMe/TCP portals (TCP Transport 1.0): the initialization, and Connect of an unknown host.
 pub fn nvme(address: SocketAddr, subsystem: &str) -> Door {
     let header = |kind: u8, header_bytes: u8, data_at: u8, bytes: u32| {
         let mut header = vec![kind, 0, header_bytes, data_at];
@@ -226,7 +226,7 @@ pub fn nvme(address: SocketAddr, subsystem: &str) -> Door {
     begin.resize(128, 0);
     let mut attempt = header(0x04, 72, 72, 72 + 1024);
     attempt.resize(72 + 1024, 0);
-    // A Fabrics command, Connect, of an admin queue of 32 entries; its data are in the capsule.
+    // A Fabrics command, Connect, for an admin queue with 32 entries; its data are in the capsule.
     (attempt[8], attempt[9], attempt[12]) = (0x7f, 0x40, 0x01);
     attempt[8 + 32..8 + 36].copy_from_slice(&1024_u32.to_le_bytes());
     attempt[8 + 39] = 0x01;
@@ -246,7 +246,7 @@ pub fn nvme(address: SocketAddr, subsystem: &str) -> Door {
     Door { name: "NVMe/TCP", address, begin, attempt, claims }
 }
 
-/// The API: requests without credentials, log-ins with wrong ones.
+/// The API: requests without credentials, and logins with wrong ones.
 pub fn api(address: SocketAddr) -> Door {
     let post = |length: u64, body: &str| {
         let head = "POST /api/v1/session HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
@@ -262,11 +262,11 @@ pub fn api(address: SocketAddr) -> Door {
     Door { name: "API", address, begin, attempt, claims }
 }
 
-/// The link of arrays, of TLS 1.3: a ClientHello that the server answers, so that it signs, and which nothing follows.
+/// The link between arrays, TLS 1.3: a ClientHello that makes the server sign, without a continuation.
 pub fn links(address: SocketAddr) -> Door {
     let begin = client_hello(b"ashlar-link");
     let attempt = client_hello(b"ashlar-other");
-    // A record, and a handshake message in one.
+    // A record, and a handshake message within one.
     let claims = vec![vec![22, 3, 1, 0xff, 0xff, 1], vec![22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff, 3, 3]];
     Door { name: "link of arrays", address, begin, attempt, claims }
 }
@@ -280,7 +280,7 @@ fn client_hello(protocol: &[u8]) -> Vec<u8> {
     let extension = |kind: u16, content: &[u8]| [&kind.to_be_bytes()[..], &with_length(2, content)].concat();
     let key = [&[0, 0x1d][..], &with_length(2, &[9; 32])].concat();
     let extensions = [
-        // TLS 1.3; ECDSA, EdDSA and RSA-PSS; X25519 with a share; the protocol.
+        // TLS 1.3; ECDSA, EdDSA and RSA-PSS; X25519 with a key share; the protocol.
         extension(43, &with_length(1, &[3, 4])),
         extension(13, &with_length(2, &[4, 3, 5, 3, 8, 7, 8, 4])),
         extension(10, &with_length(2, &[0, 0x1d])),

@@ -1,4 +1,4 @@
-//! Clients with credentials, one for each listener: whatever strangers do, they are admitted, and their sessions go on.
+//! Authenticated clients, one for each listener: despite attacks, they are admitted, and their sessions continue.
 
 use crate::array::{Api, Array};
 use crate::initiator::{self, Connection};
@@ -17,7 +17,7 @@ const INITIATOR: &str = "iqn.2026-01.test:known";
 const HOST_NQN: &str = "nqn.2026-01.test:known";
 const VOLUME_BYTES: u64 = 64 << 20;
 
-/// The clients, and the session that one of them has had from the beginning.
+/// The clients, and the session that one of them has had from the start.
 pub struct Known {
     portal: SocketAddr,
     nvme: SocketAddr,
@@ -26,15 +26,15 @@ pub struct Known {
     subsystem: String,
     lun: u16,
     session: Connection,
-    /// Sessions that were begun after that.
+    /// Number of later sessions.
     sessions: u16,
     api: Api,
-    /// The API of an array that is paired with this one.
+    /// API of a paired array.
     peer: Api,
 }
 
 impl Known {
-    /// Makes them known to the array, and begins the session.
+    /// Creates the clients' access on the array, and begins the session.
     pub fn new(array: &Array, peer: &Array, (nvme, links): (SocketAddr, SocketAddr)) -> Result<Self> {
         array.add_host("iscsi", INITIATOR)?;
         array.cli(&["host", "create", "nvme", "--nqn", HOST_NQN])?;
@@ -64,7 +64,7 @@ impl Known {
         })
     }
 
-    /// Each is admitted again, and the session from the beginning answers.
+    /// Checks that each client is admitted again, and the first session responds.
     pub fn are_served(&mut self) -> Result<()> {
         self.read(0).context("a session of iSCSI from before")?;
         self.sessions += 1;
@@ -74,7 +74,7 @@ impl Known {
         nvme::Controller::connect(names, 1).context("a host of NVMe/TCP")?;
         self.api.ask("GET", "array", "").context("a client of the API")?;
         self.api.text("GET", "/healthz", "").context("a service monitor")?;
-        // With a key that is wrong: the answer of the other array says so, by its link.
+        // With a wrong key: the other array's refusal arrives over its link.
         let key = "00000000-00000000-00000000-00000000";
         let body = format!(r#"{{"address":"{}","key":"{key}"}}"#, self.links);
         let refused = self.peer.ask("POST", "remote-arrays", &body).err().context("a wrong key paired")?;
@@ -83,7 +83,7 @@ impl Known {
         Ok(())
     }
 
-    /// Reads 4 KiB blocks of the session from the beginning for a time: how long each takes.
+    /// Reads 4 KiB blocks in the first session for a time; returns the latencies.
     pub fn waits(&mut self, time: Duration) -> Result<Latencies> {
         let (mut latencies, mut seed, begin) = (Latencies::default(), Seed::new(1), Instant::now());
         while begin.elapsed() < time {

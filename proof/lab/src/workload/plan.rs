@@ -1,4 +1,4 @@
-//! Worlds as a workload file describes them, and their construction.
+//! Worlds in a workload file, and their construction.
 
 use super::HostPlan;
 use crate::host::world::{Access, Job, Locking, Mix, Mover, PowerOn, Reclaim, Transfers, World};
@@ -11,25 +11,25 @@ use std::ops::Range;
 const MIB: u64 = 1 << 20;
 const SECOND: f64 = 1e9;
 
-/// What a world is.
+/// Kind of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum What {
     /// A virtual machine with a mix of accesses.
     Mix,
-    /// Everything written once, in order.
+    /// Writes everything once, in order.
     Fill,
-    /// Zeros by the data mover.
+    /// Zeroing by the data mover.
     Zero,
     /// Copies by the data mover, one after the other.
     Copy,
-    /// Virtual machines powered on under locks.
+    /// Power-on of virtual machines under locks.
     PowerOn,
-    /// Space given back in passes.
+    /// Space reclamation in passes.
     Reclaim,
 }
 
-/// What is written.
+/// Content of writes.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Written {
@@ -53,38 +53,38 @@ impl Written {
     }
 }
 
-/// A world, or several alike, each with a part of the place of its own.
+/// A world, or several equal ones, each with a part of the range.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     kind: What,
-    /// The host, by name; the first one when left out.
+    /// Name of the host; by default the first one.
     host: Option<String>,
-    /// Worlds alike.
+    /// Number of equal worlds.
     count: Option<usize>,
-    /// Where they work: on these disks in turn, from here on, so far.
+    /// Range of the worlds: disks in order, start, and length.
     disks: Option<Vec<usize>>,
     #[serde(default)]
     from_mib: u64,
     mib: Option<u64>,
-    /// Commands of a mix or of the data mover under way.
+    /// Outstanding commands of a mix or of the data mover.
     outstanding: Option<u32>,
-    /// Of a mix.
+    /// Accesses of a mix.
     #[serde(default)]
     access: Vec<Access>,
     #[serde(default)]
     content: Written,
-    /// Commands a second of each; always busy without it.
+    /// Commands per second of each; always busy by default.
     per_second: Option<f64>,
-    /// Commands of each; without an end when left out.
+    /// Commands of each; endless by default.
     commands: Option<u64>,
-    /// They begin within this many seconds.
+    /// Maximum start delay in seconds.
     #[serde(default)]
     start_within: f64,
-    /// Whether the data mover lets the array do it.
+    /// Whether the data mover offloads to the array.
     offload: Option<bool>,
     transfer_kib: Option<u64>,
-    /// Copies at once.
+    /// Concurrent copies.
     at_once: Option<u32>,
     source_disk: Option<usize>,
     #[serde(default)]
@@ -94,32 +94,32 @@ pub struct Plan {
     locking: Option<Locking>,
     /// Virtual machines that each powers on.
     machines: Option<u64>,
-    /// Locks that they choose from.
+    /// Number of locks.
     locks: Option<u64>,
-    /// MiB of each pass that gives back space.
+    /// MiB of each reclamation pass.
     blocks: Option<u64>,
 }
 
 impl Plan {
-    /// True when this host has it.
+    /// True if this host has the world.
     pub fn is_of(&self, host: &str, hosts: &[HostPlan]) -> bool {
         let first = hosts.first().map(|plan| plan.name.as_str());
         self.host.as_deref().or(first) == Some(host)
     }
 
-    /// True when a host has the name that this names.
+    /// True if the named host exists.
     pub fn host_is_known(&self, hosts: &[HostPlan]) -> bool {
         self.host.as_ref().is_none_or(|name| hosts.iter().any(|host| host.name == *name))
     }
 
-    /// The worlds for the `host`th host, on disks of this many MiB.
+    /// The worlds for the `host`th host, on disks with these sizes in MiB.
     pub fn worlds(&self, sizes: &[u64], host: u64, seed: u64) -> Result<Vec<Box<dyn World>>> {
         let mut random = Seed::new(seed.wrapping_add(host << 32));
         let world = |(disk, range)| self.world(disk, range, host, &mut random);
         self.parts(sizes)?.into_iter().map(world).collect()
     }
 
-    /// The disk and the range of each of the worlds alike: disks in turn, each cut into equal parts.
+    /// Disk and range of each of the equal worlds: disks in order, each split into equal parts.
     fn parts(&self, sizes: &[u64]) -> Result<Vec<(usize, Range<u64>)>> {
         let disks = self.disks.clone().unwrap_or_else(|| vec![0]);
         let count = self.count.unwrap_or(disks.len());
@@ -180,7 +180,7 @@ impl Plan {
             What::PowerOn => {
                 let locking = self.locking.context("power-on without `locking`")?;
                 let machines = self.machines.context("power-on without `machines`")?;
-                // The locks and what they guard come first, system disks after them.
+                // Locks and the data that they guard come first, then system disks.
                 let locks = self.locks.context("power-on without `locks`")?;
                 let front = locks * 2 * 4096;
                 ensure!(length > front + MIB, "power-on without room for system disks");
@@ -189,7 +189,7 @@ impl Plan {
             }
             What::Reclaim => {
                 let blocks = self.blocks.context("reclaim without `blocks`")?;
-                // The first MiB holds the lock and the metadata.
+                // The first MiB has the lock and the metadata.
                 ensure!(length > MIB, "reclaim without room");
                 Box::new(Reclaim::new(disk, range.start + MIB..range.end, blocks, range.start))
             }

@@ -1,33 +1,33 @@
-//! The data mover: clones, migrations, deployments and eager zeroing, by the array where it can, else by the host.
+//! Data mover: clones, migrations, deployments and eager zeroing, by the array if possible, otherwise by the host.
 
 use super::{Next, World};
 use crate::host::{Command, Content, Kind, Outcome, Time};
 use crate::seed::Seed;
 use std::collections::VecDeque;
 
-/// A piece of work.
+/// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Zeros.
+    /// Zeroes a range.
     Zero {
         /// The disk.
         disk: usize,
         /// First byte.
         at: u64,
-        /// How many.
+        /// Length.
         bytes: u64,
     },
     /// A copy.
     Copy {
-        /// The disk that is read.
+        /// The source disk.
         from: usize,
-        /// First byte there.
+        /// First byte of the source.
         from_at: u64,
-        /// The disk that is written.
+        /// The target disk.
         to: usize,
-        /// First byte there.
+        /// First byte of the target.
         to_at: u64,
-        /// How many.
+        /// Length.
         bytes: u64,
     },
 }
@@ -40,20 +40,20 @@ impl Job {
     }
 }
 
-/// How the mover goes about it.
+/// Parameters of the mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfers {
     /// `DataMover.HardwareAcceleratedMove` and `…Init`.
     pub offload: bool,
-    /// `DataMover.MaxHWTransferSize`: bytes of an offloaded copy.
+    /// `DataMover.MaxHWTransferSize`: length of an offloaded copy command.
     pub copy: u64,
-    /// Bytes of an offloaded zeroing.
+    /// Length of an offloaded zeroing command.
     pub zero: u64,
-    /// Bytes of what the host moves itself.
+    /// Length of a command of the host's own copy.
     pub software: u64,
-    /// Commands at once.
+    /// Outstanding commands.
     pub outstanding: u32,
-    /// Jobs at once.
+    /// Concurrent jobs.
     pub jobs_at_once: u32,
 }
 
@@ -64,7 +64,7 @@ impl Default for Transfers {
     }
 }
 
-/// A copy that goes through the host.
+/// A copy through the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Haul {
     from: usize,
@@ -84,38 +84,38 @@ impl Haul {
     }
 }
 
-/// A piece of work that is cut small.
+/// A piece of a job.
 #[derive(Clone, Debug)]
 enum Piece {
     Send(Command),
     Haul(Haul),
 }
 
-/// The data mover with its jobs.
+/// The data mover and its jobs.
 #[derive(Debug)]
 pub struct Mover {
     transfers: Transfers,
     waiting: VecDeque<Job>,
-    /// Jobs that are being cut, with how many of their bytes are.
+    /// Current jobs, with the number of bytes already split.
     running: Vec<(Job, u64)>,
     turn: usize,
-    /// What goes before anything new: writes of what was read, and work that the array did not take.
+    /// Pieces with priority: writes of read data, and pieces that the array refused.
     again: VecDeque<Piece>,
-    /// Reads under way, for what they are.
+    /// Outstanding reads of copies.
     hauls: Vec<Haul>,
     under_way: u32,
     failed: bool,
 }
 
 impl Mover {
-    /// These jobs, in their order.
+    /// A mover with these jobs, in order.
     pub fn new(jobs: impl IntoIterator<Item = Job>, transfers: Transfers) -> Self {
         let waiting = jobs.into_iter().collect();
         let (running, again, hauls) = (Vec::new(), VecDeque::new(), Vec::new());
         Self { transfers, waiting, running, turn: 0, again, hauls, under_way: 0, failed: false }
     }
 
-    /// The next piece of the jobs that are running, in turn.
+    /// The next piece of the current jobs, alternately.
     fn cut(&mut self) -> Option<Piece> {
         while self.running.len() < self.transfers.jobs_at_once.max(1) as usize
             && let Some(job) = self.waiting.pop_front()
@@ -139,7 +139,7 @@ impl Mover {
         Some(piece(job, offset, bytes, offload))
     }
 
-    /// What the array did not take is done by the host, and all that follows.
+    /// Makes the host perform a piece that the array refused, and all later ones.
     fn take_over(&mut self, command: &Command) {
         self.transfers.offload = false;
         let job = match command.kind {
@@ -157,7 +157,7 @@ impl Mover {
     }
 }
 
-/// A part of a job, for the array or for the host.
+/// A piece of a job, for the array or for the host.
 fn piece(job: Job, offset: u64, bytes: u64, offload: bool) -> Piece {
     match job {
         Job::Zero { disk, at, .. } => {

@@ -1,11 +1,11 @@
-//! What a cluster file system does besides carrying data: locks on disk, taken when a virtual machine is powered on, and
-//! space given back in passes.
+//! Metadata work of a cluster file system: on-disk locks taken at power-on of virtual machines, and space reclamation
+//! in passes.
 
 use super::{Next, World};
 use crate::host::{Command, Content, Kind, Outcome, Time};
 use crate::seed::Seed;
 
-/// How locks on disk are taken.
+/// Method of on-disk locking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Locking {
@@ -20,9 +20,9 @@ const SECTOR: u64 = 512;
 const METADATA: u64 = 4096;
 /// A block of the file system.
 const BLOCK: u64 = 1 << 20;
-/// The most that one UNMAP names: less than any array's limit.
+/// Maximum length of one UNMAP: below any array's limit.
 const UNMAP_BYTES: u64 = 64 << 20;
-/// How long a host waits for a lock that another has.
+/// Wait of a host for a lock that another one holds.
 const LOCK_AGAIN: Time = 3_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +33,18 @@ enum Stage {
     Work(u64),
 }
 
-/// Virtual machines that are powered on one after the other: each takes locks, changes metadata under them, and then
-/// reads its system disk.
+/// Power-on of virtual machines one after the other: each takes locks, changes metadata under them, and then reads its
+/// system disk.
 #[derive(Debug)]
 pub struct PowerOn {
     disk: usize,
-    /// First byte of the locks, and how many there are.
+    /// First byte of the locks, and their number.
     locks: (u64, u64),
-    /// Where system disks lie, and how much of them is read.
+    /// Location of system disks, and length of the part read.
     image: (u64, u64),
     locking: Locking,
     machines: u64,
-    /// Lock and unlock, so often for each machine.
+    /// Lock and unlock cycles for each machine.
     rounds: u64,
     owner: u64,
     stage: Stage,
@@ -57,11 +57,11 @@ pub struct PowerOn {
 
 /// Metadata writes under each lock.
 const CHANGES: u32 = 2;
-/// Bytes of each read of a system disk.
+/// Length of each read of a system disk.
 const BOOT_READ: u64 = 32 << 10;
 
 impl PowerOn {
-    /// Powers on this many machines by one host. `owner` distinguishes hosts; it is not 0.
+    /// Powers on this many machines on one host. `owner` distinguishes hosts; it is not 0.
     pub fn new(disk: usize, locks: (u64, u64), image: (u64, u64), locking: Locking, machines: u64) -> Self {
         let (stage, owner, rounds) = (Stage::Lock, 1, 10);
         let (lock, round, wait_until) = (0, 0, 0);
@@ -83,7 +83,7 @@ impl PowerOn {
         }
     }
 
-    /// As one of several hosts.
+    /// Sets the host among several.
     pub fn by(mut self, owner: u64) -> Self {
         self.owner = owner;
         self
@@ -147,7 +147,7 @@ impl World for PowerOn {
                 self.wait_until = now + LOCK_AGAIN;
                 return;
             }
-            // An array that does not know ATS is locked as before there was ATS.
+            // Without ATS, locks use reservations, as in older releases.
             (Outcome::Unsupported, Stage::Lock) if self.locking == Locking::Ats => {
                 self.locking = Locking::Reserve;
                 return;
@@ -184,15 +184,15 @@ impl World for PowerOn {
     }
 }
 
-/// Space given back as `esxcli storage vmfs unmap -n BLOCKS` does: pass after pass, each locks, allocates this many
-/// blocks, unmaps them, and frees them again.
+/// Space reclamation as by `esxcli storage vmfs unmap -n BLOCKS`: each pass locks, allocates this many blocks, unmaps
+/// them, and frees them again.
 #[derive(Debug)]
 pub struct Reclaim {
     disk: usize,
     next: u64,
     end: u64,
     blocks: u64,
-    /// Blocks of this pass that are not unmapped yet.
+    /// Remaining blocks of this pass.
     left: u64,
     lock: u64,
     locking: Locking,
@@ -202,7 +202,7 @@ pub struct Reclaim {
 }
 
 impl Reclaim {
-    /// Gives back a part of a disk in passes of this many blocks of 1 MiB; the lock is at byte `lock`.
+    /// Reclaims a part of a disk in passes of this many 1 MiB blocks; the lock is at byte `lock`.
     pub fn new(disk: usize, range: std::ops::Range<u64>, blocks: u64, lock: u64) -> Self {
         let (next, end, stage) = (range.start, range.end, Stage::Lock);
         let blocks = blocks.max(1);
@@ -210,8 +210,8 @@ impl Reclaim {
         Self { disk, next, end, blocks, left: blocks, lock, locking, stage, under_way, failed }
     }
 
-    /// The blocks of a pass that are asked for on a file system of this many free and total bytes: at most 1 % of
-    /// what is free, and the default of 200 when it is three quarters full.
+    /// Recommended blocks of a pass on a file system with these free and total bytes: at most 1 % of the free space,
+    /// and the default of 200 if it is three quarters full.
     pub fn recommended(asked: u64, free: u64, total: u64) -> u64 {
         match free < total / 4 {
             true => asked.min(200),
