@@ -1,4 +1,4 @@
-//! The verbs of the lab, the same for `cargo xtask lab` and for `ashlar-lab`.
+//! Subcommands of the lab, the same for `cargo xtask lab` and `ashlar-lab`.
 
 use crate::array::Programs;
 use crate::bench::leave_core;
@@ -13,23 +13,23 @@ use crate::workload::{self, Workload};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
-/// What the lab can do.
+/// Subcommands of the lab.
 #[derive(clap::Subcommand)]
 pub enum Verb {
-    /// The host model against an ideal array in memory, in virtual time: what is found must be what was calculated
+    /// Compare the host model with calculated results, on an ideal array in memory and in virtual time
     Calibrate,
     /// Replay published workloads, and write a report: published, measured, peer
     Run(RunArgs),
-    /// The workloads that there are
+    /// List the workloads
     List,
-    /// Check what several hosts see of the same blocks by iSCSI and NVMe/TCP: one order of their commands must explain it
+    /// Check that one order of commands explains the results of several hosts on the same blocks, by iSCSI and NVMe/TCP
     Check(CheckArgs),
 }
 
-/// What is checked, and how long.
+/// Target and length of a check.
 #[derive(clap::Args)]
 pub struct CheckArgs {
-    /// Another target instead of an array that is started: iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]
+    /// A running target instead of a new array: iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]
     #[arg(long, requires = "destroy_data", conflicts_with_all = ["tgt", "kills"])]
     target: Option<Foreign>,
     /// The same volumes in the same order: nvme://PORTAL[,PORTAL…]/NQN/NSID[,NSID…]
@@ -41,25 +41,25 @@ pub struct CheckArgs {
     /// With --nvme: hosts that may connect
     #[arg(long, value_name = "NQN", default_values = ["nqn.2001-04.org.example:check0"])]
     host: Vec<String>,
-    /// What is on the LUNs of --target may be lost
+    /// Allow overwriting the data on the LUNs of --target
     #[arg(long)]
     destroy_data: bool,
-    /// tgt instead of an array
+    /// Check tgt instead of an array
     #[arg(long, conflicts_with = "kills")]
     tgt: bool,
     /// Kill the array before each check, with commands of all hosts in flight
     #[arg(long)]
     kills: bool,
-    /// Checks
+    /// Number of checks
     #[arg(long, default_value_t = 10)]
     rounds: u64,
     /// Commands before each check
     #[arg(long, default_value_t = 10_000)]
     commands: u64,
-    /// Replays a run, as far as the target's timing allows; without it the clock is used
+    /// Seed of a run to repeat, as far as the target's timing allows; from the clock by default
     #[arg(long)]
     seed: Option<u64>,
-    /// Without reservations
+    /// Do not use reservations
     #[arg(long)]
     no_reservations: bool,
     /// Plant a stale cache on every path: the run succeeds if it is found
@@ -68,10 +68,10 @@ pub struct CheckArgs {
 }
 
 impl CheckArgs {
-    /// Runs it; see [`Verb::perform`].
+    /// Runs the check; see [`Verb::perform`].
     ///
     /// # Errors
-    /// What the target did wrong.
+    /// The fault found.
     pub fn run(&self, scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
         let seed = self.seed.unwrap_or_else(crash::new_seed);
         let (rounds, answers) = (self.rounds, self.commands);
@@ -90,8 +90,8 @@ impl CheckArgs {
     }
 }
 
-/// What `cargo xtask test` runs: the calibration, the block checker with and without a planted fault, and a few seconds of workloads
-/// whose figures don't depend on timing.
+/// Part of `cargo xtask test`: the calibration, the block checker with and without a planted fault, and a few seconds
+/// of workloads whose figures do not depend on timing.
 pub fn short(scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
     calibrate()?;
     let programs = programs()?;
@@ -105,7 +105,7 @@ pub fn short(scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Res
     args.run(scratch, || Ok(programs))
 }
 
-/// Prints how a check ended, and fails if it should have ended otherwise.
+/// Prints the result of a check, and fails if another result was expected.
 fn checked(found: Result<check::Report>, amount: Amount) -> Result<()> {
     if !amount.plant {
         println!("{}", found?);
@@ -116,47 +116,47 @@ fn checked(found: Result<check::Report>, amount: Amount) -> Result<()> {
     Ok(())
 }
 
-/// What to run on what.
+/// Workloads and their target.
 #[derive(clap::Args, Default)]
 pub struct RunArgs {
     /// Workloads by name, or files that end with .toml
     #[arg(required_unless_present = "all")]
     workload: Vec<String>,
-    /// Every workload that there is
+    /// Run all workloads
     #[arg(long, conflicts_with = "workload")]
     pub all: bool,
-    /// Short and once: shows that everything works, measures nothing
+    /// Run briefly and once: a function check, not a measurement
     #[arg(long)]
     pub quick: bool,
-    /// Where results.json, figures.csv, figures.md, values.csv, report.html and the folder esxtop go
+    /// Folder for results.json, figures.csv, figures.md, values.csv, report.html and the folder esxtop
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Figures that were measured elsewhere, for the same report: a file as docs/lab.md describes it
+    /// Figures measured elsewhere, for the same report: a file as described in docs/lab.md
     #[arg(long, value_name = "FILE")]
     pub with: Vec<PathBuf>,
-    /// Another array instead of one that is started for it: iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]
+    /// A running array instead of a new one: iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]
     #[arg(long, requires = "destroy_data")]
     pub target: Option<Foreign>,
-    /// What is on the LUNs of --target may be lost
+    /// Allow overwriting the data on the LUNs of --target
     #[arg(long, requires = "target")]
     destroy_data: bool,
-    /// Runs of each step, when not those that the workload names; the median counts
+    /// Runs of each step, instead of the workload's number; the median counts
     #[arg(long)]
     repeats: Option<usize>,
-    /// Without tgt as the peer
+    /// Do not run tgt as the peer
     #[arg(long)]
     alone: bool,
-    /// The core that targets run on, when there are two: the hosts take the others
+    /// The core of targets, if there are two: hosts use the others
     #[arg(long, default_value_t = 0)]
     target_core: usize,
-    /// Fail when a figure that is aimed at is not reached
+    /// Fail if a goal is not reached
     #[arg(long)]
     check: bool,
 }
 
 impl Verb {
-    /// Does it. Targets have their files in a folder below `scratch`, which is on the disk to be used; `programs` is
-    /// asked for the array's programs when they are needed.
+    /// Runs the subcommand. Files of targets are in a folder below `scratch`, on the disk to use; `programs` returns
+    /// the array's programs when they are needed.
     pub fn perform(&self, scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
         match self {
             Verb::Calibrate => calibrate(),
@@ -167,7 +167,7 @@ impl Verb {
     }
 }
 
-/// Prints the workloads that there are.
+/// Prints the workloads.
 pub fn list() -> Result<()> {
     for name in workload::names() {
         let workload = Workload::find(name)?;
@@ -177,7 +177,7 @@ pub fn list() -> Result<()> {
 }
 
 impl RunArgs {
-    /// Runs them; see [`Verb::perform`].
+    /// Runs the workloads; see [`Verb::perform`].
     pub fn run(&self, scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
         let names: Vec<_> = match self.all {
             true => workload::names().map(str::to_owned).collect(),
@@ -203,7 +203,7 @@ impl RunArgs {
                 (None, None) => bail!("neither a target nor programs to start one"),
             };
             results.workloads.push(report.with_context(|| workload.name.clone())?);
-            // What is done stays, whatever becomes of the rest.
+            // Keep completed results, even if later workloads fail.
             report::write(&results, &self.out)?;
         }
         print!("{}{}", report::table(&results), report::cases(&results.real));
@@ -211,7 +211,7 @@ impl RunArgs {
         self.verdict(&results)
     }
 
-    /// What was measured elsewhere.
+    /// Figures measured elsewhere.
     pub fn real(&self) -> Result<Vec<Case>> {
         let mut real: Vec<Case> = Vec::new();
         for path in &self.with {
@@ -227,7 +227,7 @@ impl RunArgs {
         Ok(real)
     }
 
-    /// Fails when a step failed on what is measured, or on demand when a figure is not reached.
+    /// Fails if a step failed on the measured array, or on request if a goal is missed.
     fn verdict(&self, results: &Results) -> Result<()> {
         let steps = results.workloads.iter().flat_map(|report| &report.steps);
         let failed = steps.filter(|step| step.target != "tgt" && step.failed.is_some()).count();
@@ -241,7 +241,7 @@ impl RunArgs {
     }
 }
 
-/// What this machine is, in a sentence.
+/// Description of this machine, in one sentence.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -254,7 +254,7 @@ fn machine() -> String {
     )
 }
 
-/// Prints every check of the host model, and fails when one is further off than [`TOLERANCE`].
+/// Prints every check of the host model, and fails if one deviates by more than [`TOLERANCE`].
 pub fn calibrate() -> Result<()> {
     let checks = ideal::calibrate();
     println!("{:<60}{:>14}{:>14}{:>11}  unit", "check", "expected", "measured", "deviation");

@@ -163,13 +163,13 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for it to end by itself, successfully, for at most `limit`.
+    /// Waits until it ends successfully by itself, for at most `limit`.
     pub fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
         self.wait_gone(limit)?;
         self.wait()
     }
 
-    /// Waits for it to end by itself, in whatever way, for at most `limit`.
+    /// Waits until it ends by itself, with any status, for at most `limit`.
     pub fn wait_gone(&mut self, limit: Duration) -> Result<()> {
         let start = Instant::now();
         while self.child.try_wait()?.is_none() {
@@ -181,7 +181,7 @@ impl Process {
         Ok(())
     }
 
-    /// Fails when the process has ended.
+    /// Fails if the process has ended.
     pub fn check_alive(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => bail!("{} ended with {status}", self.name),
@@ -192,7 +192,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be gone already, which is just as well.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -204,7 +204,7 @@ pub(crate) fn blank_file(file: &Path, bytes: u64) -> Result<()> {
     Ok(std::fs::File::create(file)?.set_len(bytes)?)
 }
 
-/// A command that will run on one processor core only, when one is given.
+/// A command that runs on one core only, if given.
 pub fn pinned(program: impl AsRef<std::ffi::OsStr>, core: Option<usize>) -> Command {
     let Some(core) = core else { return Command::new(program) };
     let mut command = Command::new("taskset");

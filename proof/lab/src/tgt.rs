@@ -1,4 +1,4 @@
-//! The Linux user-space target `tgtd`, the peer that Debian ships.
+//! `tgtd`, the Linux user-space target of Debian, as a peer.
 
 use crate::scratch::free_addresses;
 use crate::target::{Login, Process, Shape, Target, blank_file};
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 const IQN: &str = "iqn.2001-04.org.example:peer";
 
-/// How tgt reaches its backing files.
+/// Backing store mode of tgt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackingStore {
     /// Through the page cache, each command in a thread.
     Buffered,
-    /// Linux native asynchronous I/O, which tgt always opens with `O_DIRECT`: its fastest durable way.
+    /// Linux native asynchronous I/O, which tgt always opens with `O_DIRECT`: its fastest durable mode.
     DirectAio,
 }
 
-/// A `tgtd` of our own, apart from any that the machine runs.
+/// A separate `tgtd`, independent of any other on the machine.
 pub struct Tgt {
     folder: PathBuf,
     portals: [SocketAddr; 2],
@@ -30,8 +30,7 @@ pub struct Tgt {
 }
 
 impl Tgt {
-    /// A target with its files in `folder`, pinned to a processor when `core` says so. It starts with
-    /// [`Target::fresh`].
+    /// A target with its files in `folder`, pinned to processor `core` if given. It starts with [`Target::fresh`].
     pub fn new(folder: &Path, backing: BackingStore, core: Option<usize>) -> Result<Self> {
         Ok(Self {
             folder: folder.into(),
@@ -108,7 +107,7 @@ impl Target for Tgt {
         self.login = login;
     }
 
-    /// Starts afresh; tgt shows every LUN to every initiator.
+    /// Restarts it; tgt exposes every LUN to every initiator.
     fn fresh(&mut self, volumes: &[Shape], _: &[&str]) -> Result<Vec<u16>> {
         self.start()?;
         self.admin("new", "target", &["-T", IQN])?;

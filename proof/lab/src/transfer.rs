@@ -1,5 +1,5 @@
-//! Cost of replication between two arrays on loopback: bytes over the network against what they stand for, speed and processor
-//! time of new data, and what hosts of the source notice of it.
+//! Cost of replication between two arrays on loopback: network bytes relative to the data, speed and processor time for
+//! new data, and effect on hosts of the source.
 
 use crate::array::{Api, Array, Drives, Programs};
 use crate::cdb;
@@ -17,12 +17,12 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Time of each load of hosts.
+    /// Duration of each host load.
     pub time: Duration,
-    /// Rounds of what is measured by the clock; the median counts.
+    /// Rounds of timed measurements; the median is used.
     pub rounds: usize,
     /// Bytes of new data in a round.
     pub span: u64,
@@ -31,11 +31,11 @@ pub struct Options {
 /// A figure.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is.
+    /// Name of the figure.
     pub name: String,
-    /// With its unit.
+    /// Value with its unit.
     pub value: String,
-    /// What is aimed at; empty if nothing is.
+    /// Target value; empty if there is none.
     pub aim: &'static str,
 }
 
@@ -53,23 +53,23 @@ const HOST: &str = "host";
 const DRIVES: Drives = Drives { count: 4, bytes: 4 << 30 };
 const CLONES: usize = 100;
 const IMAGE_BYTES: u64 = 64 << 20;
-/// What each clone has of its own.
+/// Unshared data of each clone.
 const OWN_BYTES: u64 = 256 << 10;
 const TABLE_BYTES: u64 = 256 << 20;
-/// A thin volume, and what is changed of it: a thousandth, in places that are spread over all of it.
+/// Size of a thin volume, of which a thousandth is changed, distributed over the whole volume.
 const LARGE_BYTES: u64 = 1 << 40;
 const CHANGED_BYTES: u64 = LARGE_BYTES / 1000 / WRITE_BYTES * WRITE_BYTES;
-/// Of the volume that hosts use during the transfer.
+/// Size of the volume that hosts use during the transfer.
 const BESIDE_BYTES: u64 = 64 << 20;
 const WRITE_BYTES: u64 = 256 << 10;
 const BESIDE_LUN: u16 = 201;
 const FRESH_LUN: u16 = 202;
 const TABLE_LUN: u16 = 203;
 const LARGE_LUN: u16 = 204;
-/// How long a transfer may take.
+/// Time limit of a transfer.
 const TIMEOUT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(20);
-/// The space does not change for this time when the background has done its work.
+/// Time without a change of space after which the background has finished.
 const REST: Duration = Duration::from_secs(3);
 
 struct Rig {
@@ -82,7 +82,7 @@ struct Rig {
 /// Measures in a folder below `parent`, with the source on processor 0 and the target on processor 1.
 ///
 /// # Errors
-/// When an array does not start, or a transfer does not end.
+/// If an array does not start, or a transfer does not end.
 pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Vec<Row>> {
     let scratch = Scratch::new(parent, "transfer")?;
     let mut rig = Rig::start(programs, scratch.path())?;
@@ -110,7 +110,7 @@ impl Rig {
         self.rows.push(Row { name: name.to_owned(), value, aim });
     }
 
-    /// A first transfer of clones of one image, each of which has something of its own.
+    /// A first transfer of clones of one image, each with some unshared data.
     fn clones(&mut self) -> Result<()> {
         let source = &self.arrays[0];
         source.cli(&["group", "create", "desktops"])?;
@@ -121,7 +121,7 @@ impl Rig {
             let source = &self.arrays[0];
             source.cli(&["volume", "clone", "image", &name, "--group", "desktops"])?;
             source.connect(&name, HOST, lun)?;
-            // In another place of each.
+            // At a different location in each.
             let at = number as u64 * OWN_BYTES;
             self.write(lun, at..at + OWN_BYTES, &Content::Half)?;
         }
@@ -142,7 +142,7 @@ impl Rig {
         Ok(())
     }
 
-    /// A first transfer of a data set, and one after it was written again with what was there.
+    /// A first transfer of a data set, and one after it was rewritten with the same data.
     fn table(&mut self) -> Result<()> {
         let before = self.rest()?;
         self.add("table", TABLE_BYTES, TABLE_LUN)?;
@@ -157,7 +157,7 @@ impl Rig {
         Ok(())
     }
 
-    /// A point of a large volume of which little has changed: what did not change must cost nothing.
+    /// A point of a large volume with few changes: unchanged data must cost nothing.
     fn large(&mut self) -> Result<()> {
         self.add("large", LARGE_BYTES, LARGE_LUN)?;
         self.first("large", &["--volume", "large"])?;
@@ -220,14 +220,14 @@ impl Rig {
         Ok(())
     }
 
-    /// Hosts of another volume, while new data are transferred and while not, in turn.
+    /// Hosts of another volume, alternately during a transfer of new data and without.
     fn beside(&mut self, options: Options) -> Result<()> {
         self.add("beside", BESIDE_BYTES, BESIDE_LUN)?;
         self.write(BESIDE_LUN, 0..BESIDE_BYTES, &Content::Half)?;
         for (name, direction) in [("reads", Direction::Read), ("writes", Direction::Write)] {
             let mut rounds = Vec::new();
             for round in 0..options.rounds {
-                // The order alternates: the first run of a pair may change conditions for the second.
+                // The order alternates, since the first run of a pair may change conditions for the second.
                 let mut pair = [0.0; 2];
                 for index in [round % 2, 1 - round % 2] {
                     pair[index] = self.latency(direction, options, index == 1)?;
@@ -248,7 +248,7 @@ impl Rig {
         Ok(())
     }
 
-    /// The 99th percentile of a load on the volume beside, in µs.
+    /// The 99th percentile of a load's latency on the other volume, in µs.
     fn latency(&mut self, direction: Direction, options: Options, syncing: bool) -> Result<f64> {
         let load = Load {
             direction,
@@ -259,7 +259,7 @@ impl Rig {
             content: load::Content::Half,
             span: BESIDE_BYTES,
         };
-        // Both have the same before them.
+        // Both are preceded by the same writes.
         self.fill(options.span)?;
         self.rest()?;
         let before = self.progress(0, "fresh")?;
@@ -298,7 +298,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Writes all of volume `fresh` with what was never there.
+    /// Writes all of volume `fresh` with new data.
     fn fill(&self, span: u64) -> Result<()> {
         let load = Load {
             direction: Direction::Write,
@@ -312,7 +312,7 @@ impl Rig {
         load::run(&self.arrays[0], FRESH_LUN, load, Until::Covered).map(drop)
     }
 
-    /// Waits until both arrays have done what they do in the background; returns what the source stores, in bytes.
+    /// Waits until both arrays have finished their background work; returns the stored bytes of the source.
     fn rest(&self) -> Result<u64> {
         let start = Instant::now();
         let (mut last, mut since) = (Value::Null, start);
@@ -351,7 +351,7 @@ impl Rig {
         })
     }
 
-    /// What a transfer costs until its point is complete.
+    /// Cost of a transfer until its point is complete.
     fn measured(&self, name: &str, before: &Value, begin: impl FnOnce() -> Result<()>) -> Result<Synced> {
         let used = || -> Result<[Duration; 2]> {
             Ok([processor_time(self.arrays[0].pid()?)?, processor_time(self.arrays[1].pid()?)?])
