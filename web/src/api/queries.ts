@@ -13,10 +13,28 @@ const LIST = { refetchInterval: pollEvery(5_000, 30_000), placeholderData: keepP
 export const array = () =>
   queryOptions({ queryKey: key("array"), queryFn: ({ signal }) => answer(api.GET("/api/v1/array", { signal })), ...LIVE });
 
-export const volumes = () =>
+/** A value of a condition, in which nothing is a pattern. */
+export const quoted = (text: string) => text.replace(/[\\,*]/g, "\\$&");
+
+/** Entries of a choice that are fetched at once: who looks for another one types a part of its name. */
+export const CHOICES = 100;
+
+/** Names of the first volumes that have a text in them, for a choice. */
+export const volumeNames = (search: string) =>
   queryOptions({
-    queryKey: key("volumes"),
-    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/volumes", { signal }))).items,
+    queryKey: key("volumes", "names", search),
+    queryFn: async ({ signal }) => {
+      const query = { fields: "name", limit: CHOICES, ...(search && { search }) };
+      return (await answer(api.GET("/api/v1/volumes", { params: { query }, signal }))).items.map(({ name }) => name);
+    },
+    ...LIST,
+  });
+
+/** The volumes of a group. */
+export const volumesOf = (group: string) =>
+  queryOptions({
+    queryKey: key("volumes", "of", group),
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/volumes", { params: { query: { filter: `group=${quoted(group)}` } }, signal }))).items,
     ...LIST,
   });
 
@@ -111,6 +129,14 @@ export const snapshots = () =>
   queryOptions({
     queryKey: key("snapshots"),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/snapshots", { signal }))).items,
+    ...LIST,
+  });
+
+/** The snapshots of a volume. */
+export const snapshotsOf = (volume: string) =>
+  queryOptions({
+    queryKey: key("snapshots", "of", volume),
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/snapshots", { params: { query: { filter: `source=${quoted(volume)}` } }, signal }))).items,
     ...LIST,
   });
 

@@ -175,6 +175,15 @@ test("a thousand volumes are shown a page at a time, and found", async () => {
   await waitFor(() => expect(within(table).getAllByRole("row").length).toBe(2));
 });
 
+test("a choice among a thousand volumes has those whose names have what is typed", async () => {
+  const { user } = show("/snapshots?new", busy(1000, 0));
+  const source = await screen.findByRole("combobox", { name: /Source/ });
+  await user.type(source, "vdi-07");
+  const option = await screen.findByRole("option", { name: "vdi-07" });
+  await user.click(option);
+  expect((source as HTMLInputElement).value).toBe("vdi-07");
+});
+
 test("a host's page says what to type on it, its own system first", async () => {
   const { user } = show("/hosts/esx1", busy());
   expect(await screen.findByText(/esxcli iscsi software set/)).toBeTruthy();

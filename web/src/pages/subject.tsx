@@ -1,13 +1,15 @@
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { groups, volumes } from "../api/queries";
+import { groups } from "../api/queries";
+import { useVolumeChoice } from "../parts/volume-choice";
 
 type Props = { value?: string | null; onChange: (value: string | null) => void; error?: ReactNode; description?: string; "data-autofocus"?: boolean };
 
 /** A choice of a volume group or a volume, of which {@link subjectOf} makes a field of a request. */
 export function SubjectSelect(props: Props) {
-  const all = useQuery(volumes());
+  const [kind, chosen] = (props.value ?? "").split(/:(.*)/, 2);
+  const all = useVolumeChoice(true, kind === "volume" ? [chosen] : []);
   const families = useQuery(groups());
   return (
     <Select
@@ -15,10 +17,9 @@ export function SubjectSelect(props: Props) {
       placeholder="Volume or volume group"
       data={[
         { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },
-        { group: "Volumes", items: all.data?.map((it) => ({ value: `volume:${it.name}`, label: it.name })) ?? [] },
+        { group: "Volumes", items: all.names?.map((name) => ({ value: `volume:${name}`, label: name })) ?? [] },
       ]}
-      limit={100}
-      searchable
+      {...all.input}
       required
       {...props}
     />

@@ -1,13 +1,13 @@
 import { MultiSelect, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
-import { useChange, volumes } from "../../api/queries";
+import { useChange } from "../../api/queries";
 import type { SchemaGroup as Group } from "../../api/schema";
 import { exactBytes, parseBytes, plural } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
+import { useVolumeChoice } from "../../parts/volume-choice";
 import { nameError, SizeInput } from "../../parts/size-input";
 
 type Window = { opened: boolean; onClose: () => void };
@@ -52,8 +52,8 @@ export function GroupForm({ group, opened, onClose }: Window & { group?: Group }
 
 /** Chooses which volumes are in the group. */
 export function ChooseVolumes({ group, opened, onClose }: Window & { group: Group }) {
-  const all = useQuery({ ...volumes(), enabled: opened });
   const form = useForm({ initialValues: { volumes: group.volumes } });
+  const all = useVolumeChoice(opened, form.values.volumes);
   const save = useChange({
     run: async (values: typeof form.values) => {
       const put = (name: string, into: string | null) =>
@@ -70,9 +70,8 @@ export function ChooseVolumes({ group, opened, onClose }: Window & { group: Grou
       <MultiSelect
         label="Volumes"
         description="A volume can be in one group only: selecting a volume of another group moves it."
-        data={all.data?.map((it) => it.name) ?? group.volumes}
-        limit={100}
-        searchable
+        data={all.names ?? group.volumes}
+        {...all.input}
         nothingFoundMessage="No volume is called that."
         data-autofocus
         {...form.getInputProps("volumes")}

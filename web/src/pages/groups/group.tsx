@@ -2,7 +2,7 @@ import { Button, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Camera, Database, ListChecks, Pencil, Trash2 } from "lucide-react";
 import { answer, api } from "../../api/client";
-import { group, volumes } from "../../api/queries";
+import { group, volumesOf } from "../../api/queries";
 import type { SchemaGroup as Group, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment } from "../../format";
 import { Empty } from "../../parts/empty";
@@ -103,8 +103,7 @@ const COLUMNS: Column<Volume>[] = [
 ];
 
 function Members({ group, onChoose }: { group: Group; onChoose: () => void }) {
-  const { data } = useQuery(volumes());
-  const rows = data?.filter((it) => it.group === group.name);
+  const { data: rows } = useQuery(volumesOf(group.name));
   const button = (
     <May>
       <Button variant="default" size="compact-sm" leftSection={<ListChecks size={14} aria-hidden />} onClick={onChoose}>

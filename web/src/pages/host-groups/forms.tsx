@@ -3,10 +3,11 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
-import { hosts, useChange, volumes } from "../../api/queries";
+import { hosts, useChange } from "../../api/queries";
 import type { SchemaHostGroup as HostGroup } from "../../api/schema";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
+import { useVolumeChoice } from "../../parts/volume-choice";
 import { nameError } from "../../parts/size-input";
 
 type Window = { opened: boolean; onClose: () => void };
@@ -44,12 +45,12 @@ export function HostGroupForm({ group, opened, onClose }: Window & { group?: Hos
 
 /** Lets every host of the group see a volume. */
 export function ConnectToGroup({ group, opened, onClose }: Window & { group: HostGroup }) {
-  const all = useQuery({ ...volumes(), enabled: opened });
   const seen = new Set(group.connections.map((it) => it.volume));
   const form = useForm<{ volume: string | null; lun: number | string }>({
     initialValues: { volume: null, lun: "" },
     validate: { volume: (volume) => (volume ? null : "Choose a volume.") },
   });
+  const all = useVolumeChoice(opened, [form.values.volume]);
   const connect = useChange({
     run: ({ volume, lun }: typeof form.values) =>
       answer(api.POST("/api/v1/connections", { body: { volume: volume ?? "", host_group: group.name, ...(lun !== "" && { lun: Number(lun) }) } })),
@@ -61,7 +62,7 @@ export function ConnectToGroup({ group, opened, onClose }: Window & { group: Hos
   });
   return (
     <FormModal opened={opened} onClose={onClose} title={`Connect a volume to ${group.name}`} verb="Connect" busy={connect.isPending} error={connect.error} onSubmit={form.onSubmit((values) => connect.mutate(values))}>
-      <Select label="Volume" placeholder="Choose" data={all.data?.map((it) => it.name).filter((name) => !seen.has(name)) ?? []} limit={100} searchable required data-autofocus {...form.getInputProps("volume")} />
+      <Select label="Volume" placeholder="Choose" data={all.names?.filter((name) => !seen.has(name)) ?? []} {...all.input} required data-autofocus {...form.getInputProps("volume")} />
       <NumberInput label="LUN" placeholder="Lowest free LUN" min={0} max={16383} allowDecimal={false} {...form.getInputProps("lun")} />
     </FormModal>
   );

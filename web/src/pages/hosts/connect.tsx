@@ -1,20 +1,20 @@
 /** Connects volumes to a host: several at once. */
 import { MultiSelect, Switch } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { useQuery } from "@tanstack/react-query";
 import { answer, api } from "../../api/client";
-import { useChange, volumes } from "../../api/queries";
+import { useChange } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { plural } from "../../format";
 import { FormModal } from "../../parts/form";
+import { useVolumeChoice } from "../../parts/volume-choice";
 
 export function ConnectToHost({ host, opened, onClose }: { host: Host; opened: boolean; onClose: () => void }) {
-  const known = useQuery({ ...volumes(), enabled: opened });
   const seen = new Set(host.connections.map((it) => it.volume));
   const form = useForm<{ volumes: string[]; read_only: boolean }>({
     initialValues: { volumes: [], read_only: false },
     validate: { volumes: (chosen) => (chosen.length > 0 ? null : "Choose a volume.") },
   });
+  const known = useVolumeChoice(opened, form.values.volumes);
   const close = () => {
     onClose();
     form.reset();
@@ -34,12 +34,11 @@ export function ConnectToHost({ host, opened, onClose }: { host: Host; opened: b
       <MultiSelect
         label="Volumes"
         description="Each gets the lowest free LUN."
-        data={known.data?.map((it) => it.name).filter((name) => !seen.has(name)) ?? []}
+        data={known.names?.filter((name) => !seen.has(name)) ?? []}
         nothingFoundMessage="There are no other volumes."
-        searchable
+        {...known.input}
         clearable
         hidePickedOptions
-        limit={100}
         required
         data-autofocus
         {...form.getInputProps("volumes")}

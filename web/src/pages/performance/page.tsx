@@ -5,12 +5,13 @@ import { ChevronLeft, ChevronRight, Image, Sheet, ZoomIn, ZoomOut } from "lucide
 import { useMemo, useRef } from "react";
 import { useLocation, useSearch } from "wouter";
 import { bounds, LATELY, performance, performanceCsv, scopeOf, scopeText, stretchOf, type Scope, type Stretch } from "../../api/performance";
-import { controllers, groups, hosts, volumes } from "../../api/queries";
+import { controllers, groups, hosts } from "../../api/queries";
 import { bytes, count, latency } from "../../format";
 import { Chart, save, saveCharts, useColours, type Line } from "../../parts/chart";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { useVolumeChoice } from "../../parts/volume-choice";
 import { Busiest, Latencies, Offloads, Sizes } from "./details";
 import { OffloadCharts } from "./offload-charts";
 import { ReplicationLags } from "./replications";
@@ -134,7 +135,8 @@ function useChosen() {
 type ScopeProps = { label: string; placeholder?: string; value: Scope | undefined; onChange: (scope: Scope | undefined) => void };
 
 function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
-  const known = { volume: useQuery(volumes()).data, group: useQuery(groups()).data, host: useQuery(hosts()).data, controller: useQuery(controllers()).data?.map((it) => ({ name: `${it.number}` })) };
+  const all = useVolumeChoice(true, value?.kind === "volume" ? [value.name] : []);
+  const known = { volume: all.names?.map((name) => ({ name })), group: useQuery(groups()).data, host: useQuery(hosts()).data, controller: useQuery(controllers()).data?.map((it) => ({ name: `${it.number}` })) };
   const items = (kind: "volume" | "group" | "host" | "controller") => (known[kind] ?? []).map((it) => ({ value: `${kind}:${it.name}`, label: it.name }));
   return (
     <Select
@@ -149,8 +151,7 @@ function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
         { group: "Hosts", items: items("host") },
         { group: "Controllers", items: items("controller") },
       ]}
-      limit={50}
-      searchable
+      {...all.input}
       clearable={placeholder !== undefined}
       allowDeselect={placeholder !== undefined}
       w={220}

@@ -3,7 +3,7 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
-import { snapshots, useChange } from "../../api/queries";
+import { snapshotsOf, useChange } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, plural, utcFromNow } from "../../format";
 import { Confirm } from "../../parts/confirm";
@@ -161,6 +161,6 @@ export function DeleteSnapshot({ snapshot, opened, onClose }: Window & { snapsho
 
 /** Snapshots of a volume, the newest first. */
 export function useSnapshotsOf(volume: string): Snapshot[] | undefined {
-  const { data } = useQuery(snapshots());
-  return data?.filter((it) => it.source === volume).sort((a, b) => (a.created < b.created ? 1 : -1));
+  const { data } = useQuery(snapshotsOf(volume));
+  return data && [...data].sort((a, b) => (a.created < b.created ? 1 : -1));
 }

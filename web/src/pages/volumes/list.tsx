@@ -3,7 +3,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Database } from "lucide-react";
 import { useState } from "react";
-import { groups, hostGroups, hosts, volumesPage, type Part } from "../../api/queries";
+import { groups, hostGroups, hosts, quoted, volumesPage, type Part } from "../../api/queries";
 import { useMay } from "../../api/session";
 import type { SchemaVolume as Volume } from "../../api/schema";
 import { accessorName, bytes, count, latency, moment, percent, plural, ratio } from "../../format";
@@ -38,9 +38,6 @@ const COLUMNS: Column<Volume>[] = [
 
 /** The fields that the filters are about. */
 const FILTERED: Record<string, string> = { Group: "group", Host: "connections.host", "Host group": "connections.host_group" };
-
-/** A value of a condition, in which nothing is a pattern. */
-const quoted = (text: string) => text.replace(/[\\,*]/g, "\\$&");
 
 /** What the array is asked for. */
 export function partOf({ words, chosen, column, down, page }: Shown): Part {
