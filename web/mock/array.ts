@@ -105,6 +105,7 @@ export function busy(volumes = 24, hosts = 9): State {
       refused_logins: [],
     });
   }
+  for (const it of state.portals) it.hosts = state.hosts.filter((host) => host.sessions > 0).map((host) => host.name);
   for (let number = 0; number < volumes; number += 1) {
     const size = 2 ** Math.floor(next() * 6) * 128 * GIB;
     const volume = newVolume(state, `${kinds[number % kinds.length]}-${String(Math.floor(number / kinds.length) + 1).padStart(2, "0")}`, size, 512);

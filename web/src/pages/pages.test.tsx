@@ -191,6 +191,12 @@ test("a host's page says what to type on it, its own system first", async () => 
   expect(await screen.findByText(/iscsiadm -m discovery/)).toBeTruthy();
 });
 
+test("a host that misses a path is not shown as well", async () => {
+  const state = busy(1, 1);
+  show("/hosts", { ...state, portals: [...state.portals, portal(2, "10.0.1.1:3260", true)] });
+  expect(await screen.findByText("2 sessions, 1 path missing")).toBeTruthy();
+});
+
 test("a host of NVMe/TCP is shown no command of iSCSI, and what is missing while there is no portal for it", async () => {
   const state = busy(1, 1);
   state.hosts = state.hosts.map((it) => ({ ...it, name: "nvme1", initiators: [], nqns: ["nqn.2014-08.org.nvmexpress:uuid:1"] }));

@@ -3,6 +3,7 @@ import { useComputedColorScheme } from "@mantine/core";
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import type { Stretch } from "../api/performance";
 
 export type Line = { label: string; color: Ink; values: (number | null)[]; dashed?: boolean };
 
@@ -23,6 +24,8 @@ type Props = {
   /** Seconds since 1970. */
   times: number[];
   lines: Line[];
+  /** What the axis spans, however much of it is known. */
+  span: Stretch;
   format: (value: number) => string;
   /** The axis is in steps of powers of two, for bytes. */
   binary?: boolean;
@@ -35,14 +38,14 @@ type Props = {
   onZoom?: (from: number, to: number) => void;
 };
 
-export function Chart({ title, times, lines, format, binary = false, height = 200, legend = true, sync, onZoom }: Props) {
+export function Chart({ title, times, lines, span, format, binary = false, height = 200, legend = true, sync, onZoom }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
-  const latest = useRef({ format, onZoom, times, lines });
+  const latest = useRef({ format, onZoom, times, lines, span });
   const colours = useColours();
   const shape = JSON.stringify([lines.map(({ label, color, dashed }) => [label, color, dashed]), sync, height, legend, colours.ground]);
   useEffect(() => {
-    latest.current = { format, onZoom, times, lines };
+    latest.current = { format, onZoom, times, lines, span };
   });
   useEffect(() => {
     const element = place.current;
@@ -60,13 +63,27 @@ export function Chart({ title, times, lines, format, binary = false, height = 20
   }, [shape]);
   useEffect(() => {
     plot.current?.setData(dataOf({ times, lines }));
-  }, [times, lines]);
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- a span is made by each rendering
+  }, [times, lines, JSON.stringify(span)]);
   return <div ref={place} role="img" aria-label={`${title}: ${summary(lines, format)}`} data-chart={title} style={{ minHeight: height }} />;
 }
 
-type Latest = { current: { format: (value: number) => string; onZoom?: Props["onZoom"]; times: number[]; lines: Line[] } };
+type Latest = { current: { format: (value: number) => string; onZoom?: Props["onZoom"]; times: number[]; lines: Line[]; span: Stretch } };
 
-const dataOf = ({ times, lines }: { times: number[]; lines: Line[] }): uPlot.AlignedData => [times, ...lines.map((line) => line.values)];
+/** What is drawn: nothing between two times that are further apart than usual. */
+export function dataOf({ times, lines }: { times: number[]; lines: Pick<Line, "values">[] }): [number[], ...(number | null)[][]] {
+  const steps = times.slice(1).map((time, index) => time - (times[index] ?? time));
+  const usual = [...steps].sort((a, b) => a - b)[Math.floor(steps.length / 2)] ?? 0;
+  const gaps = new Set(steps.flatMap((step, index) => (step > 1.5 * usual ? [index] : [])));
+  if (gaps.size === 0) return [times, ...lines.map((line) => line.values)];
+  const broken = <T,>(values: T[], filler: (before: T) => T) => values.flatMap((value, index) => (gaps.has(index) ? [value, filler(value)] : [value]));
+  return [broken(times, (time) => time + usual), ...lines.map((line) => broken<number | null>(line.values, () => null))];
+}
+
+/** The first and the last time of the axis, in seconds. */
+export function rangeOf(span: Stretch, now: number): [number, number] {
+  return "from" in span ? [span.from, span.to] : [now - span.last, now];
+}
 
 /** The newest values in words, for screen readers. */
 function summary(lines: Line[], format: (value: number) => string): string {
@@ -94,7 +111,7 @@ function options(latest: Latest, colours: Colours, { width, height, sync, binary
     height,
     cursor: { ...(sync !== undefined && { sync: { key: sync, setSeries: false } }), drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
     legend: { show: legend, live: true },
-    scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
+    scales: { x: { time: true, range: () => rangeOf(latest.current.span, Date.now() / 1000) }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
     axes: [{ ...axis, space: 90, values: (_, ticks, __, ___, step) => ticks.map((it, index) => tick(it, step, ticks[index - 1])) }, { ...axis, size: 76, ...(binary && { incrs: BINARY }), values: (_, ticks) => ticks.map(say) }],
     series: [
       { label: "Time", value: (_, time: number | null) => (time == null ? "–" : WHEN.format(new Date(time * 1000))) },

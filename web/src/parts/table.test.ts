@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { storedChoice } from "./columns";
-import { arrange, type Column, filtered } from "./table";
+import { arrange, type Column, filtered, firstShown } from "./table";
 
 type Row = { name: string; size: number };
 const NAME: Column<Row> = { name: "Name", cell: (row) => row.name, key: (row) => row.name };
@@ -15,6 +15,11 @@ const names = (rows: Row[]) => rows.map((row) => row.name);
 test("names are sorted as people count, sizes as numbers", () => {
   expect(names(arrange(ROWS, "", undefined, NAME, false))).toEqual(["Alpha sql", "db2", "db10"]);
   expect(names(arrange(ROWS, "", undefined, SIZE, true))).toEqual(["db2", "Alpha sql", "db10"]);
+});
+
+test("a list is sorted at first by the column that says so, else by the first that is sorted", () => {
+  expect(firstShown([NAME, SIZE])).toMatchObject({ column: "Name", down: false });
+  expect(firstShown([NAME, { ...SIZE, first: true, down: true }])).toMatchObject({ column: "Size", down: true });
 });
 
 test("a search finds rows that hold every word", () => {

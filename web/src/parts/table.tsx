@@ -19,6 +19,8 @@ export type Column<Row> = {
   sort?: string;
   /** The largest first, as of times. */
   down?: boolean;
+  /** The list is sorted by it at first; without one, by the first column that is sorted. */
+  first?: boolean;
   right?: boolean;
   /** Left out on narrow screens; `"xl"` also on those of tablets. */
   wide?: boolean | "xl";
@@ -42,7 +44,7 @@ export const PAGE_ROWS = 50;
 
 /** What is shown at first. */
 export function firstShown<Row>(columns: Column<Row>[]): Shown {
-  const column = columns.find(isSortable);
+  const column = columns.find((it) => it.first) ?? columns.find(isSortable);
   return { words: "", chosen: {}, column: column?.name ?? "", down: column?.down ?? false, page: 1 };
 }
 

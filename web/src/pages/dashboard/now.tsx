@@ -3,7 +3,7 @@ import { Anchor, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link } from "wouter";
-import { performance, type Scope, scopeText } from "../../api/performance";
+import { LATELY, performance, type Scope, scopeText } from "../../api/performance";
 import type { SchemaPerformance as Performance, SchemaWorkColumns as Work } from "../../api/schema";
 import { bytes, count, latency } from "../../format";
 import { Chart, useColours } from "../../parts/chart";
@@ -23,7 +23,7 @@ const KINDS: Kind[] = [
 
 /** Performance of the array, a volume, a group or a host, at present and in the last five minutes. */
 export function NowPanel({ scope = { kind: "array" } }: { scope?: Scope }) {
-  const { data, error } = useQuery(performance(scope, { last: 300 }));
+  const { data, error } = useQuery(performance(scope, LATELY));
   const href = scope.kind === "array" ? "/performance" : `/performance?of=${encodeURIComponent(scopeText(scope))}`;
   return (
     <Panel
@@ -65,7 +65,7 @@ function Figure({ kind: { title, now, of, format, binary }, data }: { kind: Kind
           ))}
         </span>
       </div>
-      <Chart title={title} times={data?.times ?? []} lines={drawn} format={format} binary={binary} height={150} sync="now" legend={false} />
+      <Chart title={title} times={data?.times ?? []} span={LATELY} lines={drawn} format={format} binary={binary} height={150} sync="now" legend={false} />
     </section>
   );
 }

@@ -5,9 +5,8 @@ import { useState } from "react";
 import { answer, api } from "../../api/client";
 import { host } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
-import { moment, plural } from "../../format";
+import { moment } from "../../format";
 import { CopyText } from "../../parts/copy";
-import { Dot } from "../../parts/dot";
 import { LabelsPanel } from "../../parts/labels";
 import { May } from "../../parts/may";
 import { NounPage } from "../../parts/noun-page";
@@ -21,6 +20,7 @@ import { PathsPanel } from "./paths";
 import { RefusedLogins } from "./refused";
 import { SeenVolumes } from "./seen";
 import { sessionCount } from "./sessions";
+import { HostState } from "./state";
 
 export function HostPage({ name }: { name: string }) {
   const object = useQuery(host(name));
@@ -32,7 +32,7 @@ export function HostPage({ name }: { name: string }) {
       name={name}
       object={object}
       above={{ label: "Hosts", path: "/hosts" }}
-      beside={(data) => (sessionCount(data) > 0 ? <Dot color="teal" label={plural(sessionCount(data), "session")} /> : <Dot color="gray" label="not logged in" />)}
+      beside={(data) => <HostState host={data} />}
       actions={() => (
         <May>
           <Button leftSection={<Link2 size={16} aria-hidden />} onClick={() => setConnecting(true)}>

@@ -3,14 +3,14 @@ import { Server } from "lucide-react";
 import { useState } from "react";
 import { hosts, refusedLogins } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
-import { count, plural } from "../../format";
-import { Dot } from "../../parts/dot";
+import { count } from "../../format";
 import { RowLink } from "../../parts/row-link";
 import type { Column, Filter } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateHost } from "./forms";
 import { RefusedLogins } from "./refused";
 import { sessionCount } from "./sessions";
+import { HostState } from "./state";
 import { NounList } from "../../parts/noun-list";
 
 const COLUMNS: Column<Host>[] = [
@@ -19,17 +19,12 @@ const COLUMNS: Column<Host>[] = [
     key: (host) => host.name,
     cell: (host) => <RowLink place="hosts" name={host.name} />,
   },
-  { name: "Sessions", key: (host) => sessionCount(host), cell: (host) => <Sessions host={host} /> },
+  { name: "Sessions", key: (host) => sessionCount(host), cell: (host) => <HostState host={host} /> },
   { name: "Volumes", key: (host) => host.connections.length, cell: (host) => count(host.connections.length), right: true },
   { name: "Host group", key: (host) => host.host_group ?? "", cell: ({ host_group }) => (host_group ? <RowLink place="host-groups" name={host_group} /> : <span className="quiet">–</span>), wide: true },
   { name: "Initiator", key: (host) => namesOf(host)[0] ?? "", cell: (host) => <Initiators host={host} />, wide: true },
   { name: "CHAP", key: (host) => host.chap_user ?? "", cell: (host) => <Chap host={host} />, wide: true },
 ];
-
-function Sessions({ host }: { host: Host }) {
-  const sessions = sessionCount(host);
-  return sessions > 0 ? <Dot color="teal" label={plural(sessions, "session")} /> : <Dot color="gray" label="not logged in" />;
-}
 
 /** The names of its ports: of iSCSI, then of NVMe. */
 function namesOf(host: Host): string[] {

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
-import type { SchemaPath as Path, SchemaWork as Work } from "../../api/schema";
+import type { SchemaHost, SchemaPath as Path, SchemaWork as Work } from "../../api/schema";
+import { busy, portal as newPortal } from "../../../mock/array";
 import { balanceText, rowsOf } from "./paths";
+import { missingPaths } from "./state";
 
 const work: Work = { iops: 1, bytes_per_second: 1, failures: 0, latency_us: { mean: null, p50: null, p95: null, p99: null, max: null } };
 const path = (portal: number, initiator = "iqn.a"): Path => ({ host: "h", initiator, portal, sessions: 1, share: null, total: work, read: work, write: work, offload: work }) as Path;
@@ -15,6 +17,12 @@ test("every portal has a row, also one without a session and one that is no more
     [2, "10.0.1.1:3260", undefined],
     [3, "portal 3", "iqn.a"],
   ]);
+});
+
+test("a host misses the portals that listen without a session of it", () => {
+  const host = { ...(busy(0, 1).hosts[0] as SchemaHost), name: "esx1" };
+  const all = [{ ...newPortal(1, "10.0.0.1:3260", true), hosts: ["esx1"] }, newPortal(2, "10.0.1.1:3260", true), { ...newPortal(3, "10.0.2.1:3260", true), state: "down" as const }];
+  expect(missingPaths(host, all).map((it) => it.number)).toEqual([2]);
 });
 
 test("balance is said of two paths or more", () => {

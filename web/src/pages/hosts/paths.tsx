@@ -52,9 +52,9 @@ export function PathsPanel({ host }: { host: Host }) {
   return (
     <Panel title="Paths" flush>
       <ProblemAlert error={error ?? unknown} />
-      {data && used && missing.length > 0 && live.size === 1 && (
-        <Alert color="orange" icon={<TriangleAlert size={18} />} title="Single path" mx="md" mb="sm">
-          {host.name} has no session on {missing.join(", ")}. Log in there, too: otherwise a cable, a card or a switch that fails takes the disks away.
+      {data && used && missing.length > 0 && (
+        <Alert color="orange" icon={<TriangleAlert size={18} />} title={live.size === 1 ? "Single path" : "Missing paths"} mx="md" mb="sm">
+          {host.name} has no session on {missing.join(", ")}. Log in there, too: the more paths there are, the more cables, cards and switches may fail.
         </Alert>
       )}
       <DataTable

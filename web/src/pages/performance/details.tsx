@@ -74,10 +74,10 @@ export function Busiest({ onChoose }: { onChoose: (scope: Scope) => void }) {
         </button>
       ),
     },
-    { name: "IOPS", key: (it) => it.total.iops, cell: (it) => count(it.total.iops), right: true },
-    { name: "Throughput", key: (it) => it.total.bytes_per_second, cell: (it) => `${bytes(it.total.bytes_per_second)}/s`, right: true },
-    { name: "Mean latency", key: (it) => it.total.latency_us.mean ?? 0, cell: (it) => (it.total.latency_us.mean == null ? "–" : latency(it.total.latency_us.mean)), right: true },
-    { name: "p99", key: (it) => it.total.latency_us.p99 ?? 0, cell: (it) => (it.total.latency_us.p99 == null ? "–" : latency(it.total.latency_us.p99)), right: true, wide: true },
+    { name: "IOPS", key: (it) => it.total.iops, down: true, first: true, cell: (it) => count(it.total.iops), right: true },
+    { name: "Throughput", key: (it) => it.total.bytes_per_second, down: true, cell: (it) => `${bytes(it.total.bytes_per_second)}/s`, right: true },
+    { name: "Mean latency", key: (it) => it.total.latency_us.mean ?? 0, down: true, cell: (it) => (it.total.latency_us.mean == null ? "–" : latency(it.total.latency_us.mean)), right: true },
+    { name: "p99", key: (it) => it.total.latency_us.p99 ?? 0, down: true, cell: (it) => (it.total.latency_us.p99 == null ? "–" : latency(it.total.latency_us.p99)), right: true, wide: true },
   ];
   return (
     <Panel title="Busiest now" flush actions={<SegmentedControl size="xs" aria-label="Busiest of" value={by} onChange={setBy} data={[{ value: "volume", label: "Volumes" }, { value: "host", label: "Hosts" }, { value: "controller", label: "Controllers" }]} />}>

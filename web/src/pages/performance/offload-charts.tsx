@@ -22,14 +22,14 @@ export function OffloadCharts({ scope, stretch, onZoom }: Props) {
       <ProblemAlert error={error} />
       <div className="offload-charts">
         {used.map((it) => (
-          <Primitive key={it.primitive} of={it} times={data?.times ?? []} onZoom={onZoom} />
+          <Primitive key={it.primitive} of={it} times={data?.times ?? []} stretch={stretch} onZoom={onZoom} />
         ))}
       </div>
     </Panel>
   );
 }
 
-function Primitive({ of: { primitive, work }, times, onZoom }: { of: Columns; times: number[]; onZoom: Props["onZoom"] }) {
+function Primitive({ of: { primitive, work }, times, stretch, onZoom }: { of: Columns; times: number[]; stretch: Stretch; onZoom: Props["onZoom"] }) {
   const name = PRIMITIVES[primitive] ?? primitive;
   const rate: Line[] = useMemo(() => [{ label: "per second", color: "offload", values: work.iops }], [work]);
   const time: Line[] = useMemo(
@@ -44,8 +44,8 @@ function Primitive({ of: { primitive, work }, times, onZoom }: { of: Columns; ti
       <Text size="sm" fw={500}>
         {name}
       </Text>
-      <Chart title={`${name}: commands`} times={times} lines={rate} format={count} height={150} sync="performance" onZoom={onZoom} />
-      <Chart title={`${name}: latency`} times={times} lines={time} format={latency} height={150} sync="performance" onZoom={onZoom} />
+      <Chart title={`${name}: commands`} times={times} span={stretch} lines={rate} format={count} height={150} sync="performance" onZoom={onZoom} />
+      <Chart title={`${name}: latency`} times={times} span={stretch} lines={time} format={latency} height={150} sync="performance" onZoom={onZoom} />
     </section>
   );
 }

@@ -74,10 +74,11 @@ export function PerformancePage() {
         <ProblemAlert error={first.error ?? second.error ?? csv.error} />
         <div ref={charts}>
           <Stack gap="md">
-            <Series title="IOPS" all={all} classes={classes} of={(it) => it.iops} format={count} now={live ? (it) => it.iops : undefined} onZoom={zoom} />
-            <Series title="Throughput" all={all} classes={classes} of={(it) => it.bytes_per_second} format={(it) => `${bytes(it)}/s`} now={live ? (it) => it.bytes_per_second : undefined} binary onZoom={zoom} />
+            <Series title="IOPS" stretch={stretch} all={all} classes={classes} of={(it) => it.iops} format={count} now={live ? (it) => it.iops : undefined} onZoom={zoom} />
+            <Series title="Throughput" stretch={stretch} all={all} classes={classes} of={(it) => it.bytes_per_second} format={(it) => `${bytes(it)}/s`} now={live ? (it) => it.bytes_per_second : undefined} binary onZoom={zoom} />
             <Series
               title="Latency"
+              stretch={stretch}
               all={all}
               classes={classes}
               of={(it) => it.latency_us[percentile]}
@@ -192,6 +193,7 @@ function Times({ stretch, onChange }: { stretch: Stretch; onChange: (stretch: St
 
 type SeriesProps = {
   title: string;
+  stretch: Stretch;
   all: Parameters<typeof lines>[0];
   classes: readonly Class[];
   of: Parameters<typeof lines>[2];
@@ -203,7 +205,7 @@ type SeriesProps = {
   actions?: React.ReactNode;
 };
 
-function Series({ title, all, classes, of, format, binary, onZoom, now, actions }: SeriesProps) {
+function Series({ title, stretch, all, classes, of, format, binary, onZoom, now, actions }: SeriesProps) {
   const times = all[0]?.data?.times;
   const drawn: Line[] = useMemo(() => lines(all, classes, of), [all, classes, of]);
   const figure = all.length === 1 && now ? now(current(all[0]?.data).total) : undefined;
@@ -217,7 +219,7 @@ function Series({ title, all, classes, of, format, binary, onZoom, now, actions 
           </span>
         </div>
       )}
-      <Chart title={title} times={times ?? []} lines={drawn} format={format} binary={binary} sync="performance" onZoom={onZoom} />
+      <Chart title={title} times={times ?? []} span={stretch} lines={drawn} format={format} binary={binary} sync="performance" onZoom={onZoom} />
     </Panel>
   );
 }

@@ -24,7 +24,7 @@ export function ReplicationLags({ stretch, onZoom }: { stretch: Stretch; onZoom:
   });
   return (
     <Panel title="Replication lag">
-      <Chart title="Replication lag" times={times} lines={lines} format={duration} onZoom={onZoom} />
+      <Chart title="Replication lag" times={times} span={stretch} lines={lines} format={duration} onZoom={onZoom} />
     </Panel>
   );
 }

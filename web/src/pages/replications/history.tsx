@@ -19,6 +19,7 @@ const RANGES = [
 export function HistoryPanel({ of: { name, role, rpo_seconds: rpo } }: { of: Replication }) {
   const [last, setLast] = useState("3600");
   const { data, error } = useQuery(replicationHistory(name, { last: Number(last) }));
+  const span = { last: Number(last) };
   const times = data?.times ?? [];
   const values = data?.values;
   const lag: Line[] = [
@@ -31,10 +32,10 @@ export function HistoryPanel({ of: { name, role, rpo_seconds: rpo } }: { of: Rep
     <Panel title="History" actions={<SegmentedControl size="xs" aria-label="Range" value={last} onChange={setLast} data={RANGES} />}>
       <Stack gap="md">
         <ProblemAlert error={error} />
-        <Chart title="Lag" times={times} lines={lag} format={duration} sync={`replication-${name}`} />
+        <Chart title="Lag" times={times} span={span} lines={lag} format={duration} sync={`replication-${name}`} />
         <SimpleGrid cols={{ base: 1, md: role === "source" ? 2 : 1 }} spacing="md">
-          <Chart title="Throughput" times={times} lines={network} format={(it) => `${bytes(it)}/s`} binary height={150} sync={`replication-${name}`} />
-          {role === "source" && <Chart title="Backlog" times={times} lines={backlog} format={bytes} binary height={150} sync={`replication-${name}`} />}
+          <Chart title="Throughput" times={times} span={span} lines={network} format={(it) => `${bytes(it)}/s`} binary height={150} sync={`replication-${name}`} />
+          {role === "source" && <Chart title="Backlog" times={times} span={span} lines={backlog} format={bytes} binary height={150} sync={`replication-${name}`} />}
         </SimpleGrid>
       </Stack>
     </Panel>
