@@ -18,6 +18,8 @@ pub struct Exclusive {
     pub physical: u64,
     /// Maps.
     pub metadata: u64,
+    /// References to map pages that were looked at, a count and no bytes: what it took to find the others.
+    pub looks: u64,
 }
 
 /// References found so far, of objects with more than one.
@@ -39,6 +41,7 @@ fn is_last(count: &mut u64, refs: u64) -> bool {
 
 impl Walk {
     fn count_page(&mut self, maps: &Maps, page: u64) {
+        self.found.looks += 1;
         let info = maps.page_index.get(page);
         if info.refs == 1 || is_last(self.pages.entry(page).or_default(), info.refs) {
             self.found.metadata += u64::from(info.location.len);

@@ -9,7 +9,7 @@ use crate::parts::Parts;
 use crate::view::MeasuredReduction;
 use crate::{Error, Result};
 use block::DiskId;
-use engine::Engine;
+use engine::{Engine, Exclusive};
 use parking_lot::Mutex;
 use records::Config;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,11 @@ const ROUND: Duration = Duration::from_millis(50);
 const CHANGED_SECONDS: u64 = 60;
 /// How old a measurement becomes, in seconds: hosts may overwrite without mapping more.
 const MAX_AGE_SECONDS: u64 = 3600;
+
+/// A measurement that took at least this many looks at map pages answers later requests, too, for this time per look: about as
+/// many times what it took as [`TIME_DIVISOR`] says, however often it is asked for.
+const KEPT_MIN_LOOKS: u64 = 512;
+const KEPT_PER_LOOK: Duration = Duration::from_millis(1);
 
 /// Space of some volumes with their snapshots, in bytes. What others hold as well is in none of the exclusive figures,
 /// the recycle bin and clones included.
@@ -49,6 +54,13 @@ pub struct Usage {
     pub metadata: u64,
 }
 
+/// A measurement that answers requests for the same volumes until they have other snapshots, or until it is too old.
+struct Kept {
+    snapshots: Vec<DiskId>,
+    exclusive: Exclusive,
+    until: Duration,
+}
+
 /// The last measurement of a volume.
 #[derive(Clone, Copy)]
 struct Known {
@@ -72,14 +84,14 @@ pub(crate) struct UsageMeter {
     engine: Arc<Engine>,
     configuration: Arc<Configuration>,
     machine: Arc<dyn Machine>,
-    /// Held while all maps of a volume are looked at.
-    measuring: tokio::sync::Mutex<()>,
+    /// Held while all maps of a volume are looked at. What was found is kept by the volumes.
+    measuring: tokio::sync::Mutex<BTreeMap<Vec<DiskId>, Kept>>,
     known: Mutex<BTreeMap<DiskId, Known>>,
     round: Mutex<Round>,
 }
 
 fn snapshots_of(config: &Config, volumes: &BTreeSet<DiskId>) -> Vec<DiskId> {
-    config.snapshots.iter().filter(|it| volumes.contains(&it.source)).map(|it| it.id).collect()
+    volumes.iter().flat_map(|volume| config.snapshots_of(*volume)).map(|it| it.id).collect()
 }
 
 impl UsageMeter {
@@ -92,15 +104,30 @@ impl UsageMeter {
         Self { env, engine, configuration, machine, measuring, known, round }
     }
 
-    /// Space of volumes with their snapshots. Looks at every map of theirs, so one is measured at a time.
+    /// Space of volumes with their snapshots. Looks at every map of theirs, so one is measured at a time, and what took long is
+    /// not measured again at once.
     pub async fn measure(&self, what: &str, volumes: BTreeSet<DiskId>) -> Result<Usage> {
-        let _one_at_a_time = self.measuring.lock().await;
+        let mut known = self.measuring.lock().await;
+        let now = (self.env.uptime)().since;
+        known.retain(|_, it| it.until > now);
         let snapshots = snapshots_of(&self.configuration.read(), &volumes);
         let volumes: Vec<DiskId> = volumes.into_iter().collect();
-        let all = [&volumes[..], &snapshots[..]].concat();
-        let measured = self.engine.exclusive_of(&all).await;
-        let exclusive =
-            measured.map_err(|error| Error::refused(&format!("{what} can't be measured"), error))?;
+        let kept = known.get(&volumes).filter(|it| it.snapshots == snapshots);
+        let exclusive = match kept {
+            Some(kept) => kept.exclusive,
+            None => {
+                let measured = self.engine.exclusive_of(&[&volumes[..], &snapshots[..]].concat()).await;
+                let exclusive =
+                    measured.map_err(|error| Error::refused(&format!("{what} can't be measured"), error))?;
+                if exclusive.looks >= KEPT_MIN_LOOKS {
+                    let kept_for =
+                        KEPT_PER_LOOK.saturating_mul(exclusive.looks.try_into().unwrap_or(u32::MAX));
+                    let kept = Kept { snapshots: snapshots.clone(), exclusive, until: now + kept_for };
+                    known.insert(volumes.clone(), kept);
+                }
+                exclusive
+            }
+        };
         let (own, kept) = (self.engine.space_of(&volumes), self.engine.space_of(&snapshots));
         Ok(Usage {
             provisioned: own.provisioned,

@@ -334,6 +334,26 @@ async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
 }
 
 #[tokio::test]
+async fn the_space_of_a_volume_with_many_snapshots_is_measured_again_after_a_time_or_with_another_snapshot() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let one = create(&up, "one", None).await;
+    write(&up, one, 0, 1).await;
+    for number in 0..600 {
+        ok(&up, take("one", &number.to_string())).await;
+    }
+    let unique = async || usage(&up, ShowVolumeSpace { name: "one".into() }).await.unique;
+    assert_eq!(unique().await, 4096);
+    write(&up, one, 8, 2).await;
+    assert_eq!(unique().await, 4096, "it was measured a moment ago");
+    rig.clock.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(unique().await, 8192);
+    write(&up, one, 16, 3).await;
+    ok(&up, take("one", "another")).await;
+    assert_eq!(unique().await, 12_288);
+}
+
+#[tokio::test]
 async fn the_list_has_the_reduction_of_every_volume_as_it_was_measured_in_the_background() {
     let rig = Rig::new();
     let up = rig.up().await;
