@@ -55,7 +55,7 @@ fn settle_client(write: bool, binaries: &Path) -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let description = root().join(DESCRIPTION);
     output(binaries, "client-generate", &[&description.to_string_lossy(), &folder.to_string_lossy()])?;
-    for name in ["operations.rs", "schemas.rs"] {
+    for name in ["operations.rs", "schemas.rs", "table.rs"] {
         let text = std::fs::read_to_string(folder.join(name))?;
         settle(write, &Path::new(CLIENT).join(name).to_string_lossy(), &text)?;
     }

@@ -7,49 +7,11 @@
 
 use crate::columns::{COLUMNS, TEXTS};
 use bytesize::ByteSize;
-use client::DESCRIPTION;
+use client::table::Schema;
 use comfy_table::{Table, presets};
-use indexmap::IndexMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-static SCHEMAS: LazyLock<HashMap<String, Schema>> = LazyLock::new(|| {
-    let description: Description = serde_json::from_str(DESCRIPTION).unwrap_or_default();
-    description.components.schemas
-});
-
-#[derive(Default, Deserialize)]
-struct Description {
-    components: Components,
-}
-
-#[derive(Default, Deserialize)]
-struct Components {
-    schemas: HashMap<String, Schema>,
-}
-
-/// What a table needs to know of a schema.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Schema {
-    #[serde(rename = "$ref")]
-    reference: Option<String>,
-    properties: IndexMap<String, Schema>,
-    items: Option<Box<Schema>>,
-    #[serde(rename = "oneOf")]
-    one_of: Vec<Schema>,
-    #[serde(rename = "enum")]
-    choices: Vec<Value>,
-    #[serde(rename = "x-unit")]
-    unit: Option<String>,
-    format: Option<String>,
-    #[serde(rename = "additionalProperties")]
-    others: Value,
-}
 
 /// A result, and how it becomes a table.
 #[derive(Clone)]
@@ -74,7 +36,7 @@ impl Shown {
     /// By a schema. A list is shown without the object around its items.
     pub fn of(mut value: Value, schema: &'static str) -> Self {
         let total = value["total"].as_u64();
-        let list = SCHEMAS.get(schema).is_some_and(|schema| schema.properties.contains_key("items"));
+        let list = Schema::named(schema).is_some_and(|schema| schema.property("items").is_some());
         if let Some(items) = value.get_mut("items").filter(|_| list) {
             value = items.take();
         }
@@ -102,9 +64,9 @@ impl Shown {
     /// The table with every field.
     pub fn wide(&self) -> String {
         match &self.view {
-            View::Schema(name) if self.value.is_array() => match SCHEMAS.get(*name).and_then(item_of) {
+            View::Schema(name) if self.value.is_array() => match Schema::named(name).and_then(item_of) {
                 Some(item) => {
-                    let all = item.properties.keys().map(|name| (label(name), format!("{{{name}}}")));
+                    let all = item.properties.iter().map(|(name, _)| (label(name), format!("{{{name}}}")));
                     lines_of(item, &all.collect::<Vec<_>>(), &self.value)
                 }
                 None => self.table(),
@@ -118,7 +80,7 @@ impl Shown {
         match &self.view {
             View::Texts(texts) => texts.clone(),
             View::Text(text) => text(&self.value),
-            View::Schema(name) => match SCHEMAS.get(*name) {
+            View::Schema(name) => match Schema::named(name) {
                 Some(schema) if self.value.is_array() => list(name, schema, &self.value),
                 Some(schema) => details(schema, &self.value),
                 None => format!("{:#}\n", self.value),
@@ -127,49 +89,50 @@ impl Shown {
     }
 }
 
-impl Schema {
-    /// The schema that a reference, or the one alternative besides null, refers to.
-    fn resolved(&self) -> &Schema {
-        let referred = self.reference.as_deref().and_then(|it| SCHEMAS.get(it.rsplit('/').next()?));
-        match (referred, self.one_of.as_slice()) {
-            (Some(schema), _) => schema,
-            (None, [one]) => one.resolved(),
-            (None, [first, second]) if second.reference.is_some() && first.reference.is_none() => {
-                second.resolved()
-            }
-            _ => self,
+/// The schema that a reference, or the one alternative besides null, refers to.
+fn resolved(schema: &'static Schema) -> &'static Schema {
+    match (schema.reference.and_then(Schema::named), schema.one_of) {
+        (Some(schema), _) => schema,
+        (None, [one]) => resolved(one),
+        (None, [first, second]) if second.reference.is_some() && first.reference.is_none() => {
+            resolved(second)
         }
-    }
-
-    /// The schema of a field, which alternatives may have as well.
-    fn field(&self, name: &str) -> Option<&Schema> {
-        let resolved = self.resolved();
-        let mut alternatives = resolved.one_of.iter().map(Schema::resolved);
-        resolved.properties.get(name).or_else(|| alternatives.find_map(|it| it.properties.get(name)))
-    }
-
-    /// Whether the value is an object with any keys, such as labels.
-    fn is_map(&self) -> bool {
-        self.resolved().others.is_object()
-    }
-
-    /// Whether the value is a list or an object.
-    fn is_compound(&self) -> bool {
-        let resolved = self.resolved();
-        self.is_map()
-            || resolved.items.is_some()
-            || !resolved.properties.is_empty()
-            || !resolved.one_of.is_empty() && resolved.choices.is_empty()
+        _ => schema,
     }
 }
 
+/// The schema of a field, which alternatives may have as well; a plain one if it is not known.
+fn field(schema: &'static Schema, name: &str) -> &'static Schema {
+    known_field(schema, name).unwrap_or(&Schema::PLAIN)
+}
+
+fn known_field(schema: &'static Schema, name: &str) -> Option<&'static Schema> {
+    let schema = resolved(schema);
+    let mut alternatives = schema.one_of.iter().map(resolved);
+    schema.property(name).or_else(|| alternatives.find_map(|it| it.property(name)))
+}
+
+/// Whether the value is an object with any keys, such as labels.
+fn is_map(schema: &'static Schema) -> bool {
+    resolved(schema).is_map
+}
+
+/// Whether the value is a list or an object.
+fn is_compound(schema: &'static Schema) -> bool {
+    let resolved = resolved(schema);
+    resolved.is_map
+        || resolved.items.is_some()
+        || !resolved.properties.is_empty()
+        || !resolved.one_of.is_empty() && !resolved.is_choice
+}
+
 /// A line for each item.
-fn list(name: &str, schema: &Schema, items: &Value) -> String {
+fn list(name: &str, schema: &'static Schema, items: &Value) -> String {
     let Some(item) = item_of(schema) else { return String::new() };
     let columns: Vec<(String, String)> = match COLUMNS.iter().find(|(list, _)| *list == name) {
         Some((_, columns)) => columns.iter().map(|column| parse(column)).collect(),
         None => {
-            let simple = item.properties.iter().filter(|(_, schema)| !schema.is_compound());
+            let simple = item.properties.iter().filter(|(_, schema)| !is_compound(schema));
             simple.map(|(name, _)| (label(name), format!("{{{name}|-}}"))).collect()
         }
     };
@@ -177,12 +140,12 @@ fn list(name: &str, schema: &Schema, items: &Value) -> String {
 }
 
 /// The schema of the items of a list.
-fn item_of(schema: &Schema) -> Option<&Schema> {
-    schema.properties.get("items")?.items.as_deref().map(Schema::resolved)
+fn item_of(schema: &'static Schema) -> Option<&'static Schema> {
+    schema.property("items")?.items.map(resolved)
 }
 
 /// A line for each item with these columns: labels and texts.
-fn lines_of(item: &Schema, columns: &[(String, String)], items: &Value) -> String {
+fn lines_of(item: &'static Schema, columns: &[(String, String)], items: &Value) -> String {
     let headers: Vec<_> = columns.iter().map(|(label, _)| label.to_uppercase()).collect();
     let headers: Vec<_> = headers.iter().map(String::as_str).collect();
     rows(&headers, items, |it| columns.iter().map(|(_, text)| dash(fill(text, item, it))).collect())
@@ -197,24 +160,23 @@ fn parse(column: &str) -> (String, String) {
 }
 
 /// A line for each field; fields of objects have their own.
-fn details(schema: &Schema, value: &Value) -> String {
+fn details(schema: &'static Schema, value: &Value) -> String {
     let mut lines = Vec::new();
     add_details("", schema, value, &mut lines);
     let lines: Vec<_> = lines.iter().map(|(label, text)| (label.as_str(), text.clone())).collect();
     facts(&lines)
 }
 
-fn add_details(prefix: &str, schema: &Schema, value: &Value, lines: &mut Vec<(String, String)>) {
+fn add_details(prefix: &str, schema: &'static Schema, value: &Value, lines: &mut Vec<(String, String)>) {
     let Value::Object(fields) = value else { return };
-    let resolved = schema.resolved();
-    let declared = resolved.properties.keys().filter_map(|name| fields.get_key_value(name.as_str()));
-    let others = fields.iter().filter(|(name, _)| !resolved.properties.contains_key(name.as_str()));
+    let resolved = resolved(schema);
+    let declared = resolved.properties.iter().filter_map(|(name, _)| fields.get_key_value(*name));
+    let others = fields.iter().filter(|(name, _)| resolved.property(name).is_none());
     for (name, value) in declared.chain(others) {
         let own = if prefix.is_empty() { label(name) } else { format!("{prefix} {}", small(&label(name))) };
-        let unknown = Schema::default();
-        let field = schema.field(name).unwrap_or(&unknown);
+        let field = field(schema, name);
         match value {
-            Value::Object(_) if !field.is_map() => add_details(&own, field, value, lines),
+            Value::Object(_) if !is_map(field) => add_details(&own, field, value, lines),
             Value::Null if !prefix.is_empty() => {}
             value => lines.push((own, dash(cell(name, field, value)))),
         }
@@ -272,7 +234,7 @@ const UNITS: [(&str, &str); 7] = [
 ];
 
 /// The text of a template.
-fn fill(template: &str, schema: &Schema, value: &Value) -> String {
+fn fill(template: &str, schema: &'static Schema, value: &Value) -> String {
     let mut text = String::new();
     let mut rest = template;
     while let Some(at) = rest.find(['{', '[']) {
@@ -298,51 +260,47 @@ fn fields_of(template: &str) -> String {
     fields.collect()
 }
 
-fn placeholder(text: &str, schema: &Schema, value: &Value) -> String {
+fn placeholder(text: &str, schema: &'static Schema, value: &Value) -> String {
     let (path, default) = text.split_once('|').unwrap_or((text, ""));
     let (mut schema, mut value) = (schema, value);
-    let unknown = Schema::default();
     for name in path.split('.') {
-        schema = schema.field(name).unwrap_or(&unknown);
+        schema = field(schema, name);
         value = &value[name];
     }
     if value.is_null() { default.into() } else { cell(path, schema, value) }
 }
 
 /// The text of a value; nothing if it is null or empty.
-fn cell(path: &str, schema: &Schema, value: &Value) -> String {
-    let resolved = schema.resolved();
+fn cell(path: &str, schema: &'static Schema, value: &Value) -> String {
+    let resolved = resolved(schema);
     match value {
         Value::Null => String::new(),
         Value::Bool(true) => "yes".into(),
         Value::Bool(false) => "no".into(),
-        Value::Number(_) => number(path, schema.unit.as_deref(), value),
-        Value::String(text) if resolved.format.as_deref() == Some("date-time") => time(text),
-        Value::String(text) if resolved.choices.is_empty() && resolved.one_of.is_empty() => {
+        Value::Number(_) => number(path, schema.unit, value),
+        Value::String(text) if resolved.is_time => time(text),
+        Value::String(text) if !resolved.is_choice && resolved.one_of.is_empty() => {
             // Certificates, for example.
             text.split_once('\n').map_or_else(|| text.clone(), |(first, _)| format!("{first} …"))
         }
         Value::String(text) => text.replace('_', " "),
         Value::Array(items) => {
-            let unknown = Schema::default();
-            let item = resolved.items.as_deref().unwrap_or(&unknown);
-            let kind = item.reference.as_deref().and_then(|it| it.rsplit('/').next());
-            let template = TEXTS.iter().find(|(schema, _)| Some(*schema) == kind);
+            let item = resolved.items.unwrap_or(&Schema::PLAIN);
+            let template = TEXTS.iter().find(|(schema, _)| Some(*schema) == item.reference);
             let one = |it: &Value| match template {
                 Some((_, template)) => fill(template, item, it),
                 None => cell(path, item, it),
             };
             items.iter().map(one).filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
         }
-        Value::Object(fields) if resolved.is_map() => {
+        Value::Object(fields) if resolved.is_map => {
             let one =
                 |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
             fields.iter().map(one).collect::<Vec<_>>().join(", ")
         }
         Value::Object(fields) => {
-            let unknown = Schema::default();
             let one = |(name, value): (&String, &Value)| {
-                let text = cell(name, schema.field(name).unwrap_or(&unknown), value);
+                let text = cell(name, field(schema, name), value);
                 (!text.is_empty()).then(|| format!("{} {text}", small(&label(name))))
             };
             fields.iter().filter_map(one).collect::<Vec<_>>().join(", ")

@@ -6,3 +6,5 @@
 pub mod operations;
 #[rustfmt::skip]
 pub mod schemas;
+#[rustfmt::skip]
+pub mod table;

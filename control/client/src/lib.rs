@@ -5,6 +5,7 @@
 //! generates the modules again.
 
 mod generated;
+pub mod table;
 
 pub use generated::operations as api;
 pub use generated::schemas;
@@ -13,10 +14,6 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
 use std::marker::PhantomData;
-use std::sync::LazyLock;
-
-/// The description of the API that this client is generated from: OpenAPI 3.1.
-pub const DESCRIPTION: &str = include_str!("../../../openapi/array.json");
 
 /// Characters that need no quoting in a path segment or a query (RFC 3986 2.3).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -34,16 +31,27 @@ pub struct Request<A> {
     pub body: Option<Value>,
     /// Name of the schema of the response; empty if it has no JSON body.
     pub schema: &'static str,
+    /// Names of the parameters that its query can have, separated by spaces.
+    parameters: &'static str,
     response: PhantomData<fn() -> A>,
 }
 
 impl<A> Request<A> {
     fn new(method: &'static str, path: String, schema: &'static str) -> Self {
-        Self { method, path, query: String::new(), body: None, schema, response: PhantomData }
+        Self {
+            method,
+            path,
+            query: String::new(),
+            body: None,
+            schema,
+            parameters: "",
+            response: PhantomData,
+        }
     }
 
-    /// With the given fields of a query.
-    fn query(mut self, fields: &impl Serialize) -> Self {
+    /// With the given fields of a query that can have these parameters.
+    fn query(mut self, fields: &impl Serialize, parameters: &'static str) -> Self {
+        self.parameters = parameters;
         let Ok(Value::Object(fields)) = serde_json::to_value(fields) else { return self };
         let field = |(name, value): (&String, &Value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -58,12 +66,7 @@ impl<A> Request<A> {
 
     /// Whether the operation has a parameter of this name in its query.
     pub fn takes(&self, name: &str) -> bool {
-        let paths = PATHS.as_object().into_iter().flatten();
-        let (exact, like): (Vec<_>, Vec<_>) =
-            paths.filter(|(path, _)| is_path(path, &self.path)).partition(|(path, _)| **path == self.path);
-        let Some((_, methods)) = exact.first().or(like.first()) else { return false };
-        let parameters = methods[self.method.to_lowercase()]["parameters"].as_array();
-        parameters.into_iter().flatten().any(|it| it["in"] == "query" && it["name"] == name)
+        self.parameters.split(' ').any(|known| known == name)
     }
 
     /// With one more parameter in its query; conditions that it has already must hold as well.
@@ -85,19 +88,6 @@ impl<A> Request<A> {
         self.body = serde_json::to_value(body).ok();
         self
     }
-}
-
-/// The paths of the description.
-static PATHS: LazyLock<Value> = LazyLock::new(|| {
-    let description: Value = serde_json::from_str(DESCRIPTION).unwrap_or_default();
-    description["paths"].clone()
-});
-
-/// Whether a path is one of those that a path of the description with its variable parts stands for.
-fn is_path(described: &str, path: &str) -> bool {
-    let (described, path): (Vec<_>, Vec<_>) = (described.split('/').collect(), path.split('/').collect());
-    let same = |(described, part): (&&str, &&str)| described.starts_with('{') || described == part;
-    described.len() == path.len() && described.iter().zip(&path).all(same)
 }
 
 /// An enumeration of strings.

@@ -1,9 +1,11 @@
-//! Generates the client: `schemas.rs` by typify, and `operations.rs`, a function for each operation.
+//! Generates the client: `schemas.rs` by typify, `operations.rs`, a function for each operation, and `table.rs`, by which
+//! results become tables.
 //!
 //! Usage: `client-generate openapi/array.json FOLDER`. typify reads JSON Schema; this program adds what OpenAPI and the
 //! array's API need in addition: requests, and changes in which `null` clears a field and an omitted field keeps its value.
 
 mod operations;
+mod table;
 
 use anyhow::{Context, Result, bail};
 use proc_macro2::TokenStream;
@@ -25,7 +27,8 @@ fn main() -> Result<()> {
         let text = without_details(&prettyplease::unparse(&syn::parse2(tokens)?));
         std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
-    Ok(())
+    let path = Path::new(folder).join("table.rs");
+    std::fs::write(&path, table::code(&text)?).with_context(|| format!("can't write {}", path.display()))
 }
 
 /// Name of the schema that a `$ref` refers to.

@@ -94,7 +94,9 @@ fn operation(it: &Operation) -> TokenStream {
         let kind = format_ident!("{}", it.id.to_upper_camel_case());
         query = query_struct(&kind, &it.summary, &in_query);
         arguments.push(quote!(query: &#kind));
-        calls.extend(quote!(.query(query)));
+        let known: Vec<&str> = in_query.iter().map(|it| it.name.as_str()).collect();
+        let known = known.join(" ");
+        calls.extend(quote!(.query(query, #known)));
     }
     if let Some(body) = &it.body {
         let body = format_ident!("{body}");

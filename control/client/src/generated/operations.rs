@@ -20,7 +20,7 @@ pub struct ListAlerts {
 }
 /// List alerts
 pub fn list_alerts(query: &ListAlerts) -> Request<schemas::Alerts> {
-    Request::new("GET", format!("/api/v1/alerts",), "Alerts").query(query)
+    Request::new("GET", format!("/api/v1/alerts",), "Alerts").query(query, "limit offset sort filter search fields")
 }
 /// Get an alert
 pub fn show_alert(id: &str) -> Request<schemas::Alert> {
@@ -62,7 +62,7 @@ pub struct ListAudit {
 }
 /// List audit log entries, newest first
 pub fn list_audit(query: &ListAudit) -> Request<schemas::AuditTrail> {
-    Request::new("GET", format!("/api/v1/audit",), "AuditTrail").query(query)
+    Request::new("GET", format!("/api/v1/audit",), "AuditTrail").query(query, "before limit")
 }
 /// Query of: Get the capacity history and forecast
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -78,7 +78,7 @@ pub struct ShowCapacity {
 }
 /// Get the capacity history and forecast
 pub fn show_capacity(query: &ShowCapacity) -> Request<schemas::Capacity> {
-    Request::new("GET", format!("/api/v1/capacity",), "Capacity").query(query)
+    Request::new("GET", format!("/api/v1/capacity",), "Capacity").query(query, "from to points format")
 }
 /// Get the TLS certificate
 pub fn show_certificate() -> Request<schemas::Certificate> {
@@ -126,7 +126,7 @@ pub struct ListConnections {
 }
 /// List connections of volumes and snapshots to hosts and host groups
 pub fn list_connections(query: &ListConnections) -> Request<schemas::Connections> {
-    Request::new("GET", format!("/api/v1/connections",), "Connections").query(query)
+    Request::new("GET", format!("/api/v1/connections",), "Connections").query(query, "limit offset sort filter search fields")
 }
 /// Connect a volume or snapshot to a host or host group
 pub fn create_connection(body: &schemas::NewConnection) -> Request<schemas::Attachment> {
@@ -189,7 +189,7 @@ pub struct ListControllers {
 }
 /// List controllers
 pub fn list_controllers(query: &ListControllers) -> Request<schemas::Controllers> {
-    Request::new("GET", format!("/api/v1/controllers",), "Controllers").query(query)
+    Request::new("GET", format!("/api/v1/controllers",), "Controllers").query(query, "limit offset sort filter search fields")
 }
 /// Remove a controller that is lost or was stopped
 pub fn remove_controller(number: &str) -> Request<()> {
@@ -233,7 +233,7 @@ pub struct ListDirectories {
 }
 /// List identity providers and LDAP directories
 pub fn list_directories(query: &ListDirectories) -> Request<schemas::Directories> {
-    Request::new("GET", format!("/api/v1/directories",), "Directories").query(query)
+    Request::new("GET", format!("/api/v1/directories",), "Directories").query(query, "limit offset sort filter search fields")
 }
 /// Create an identity provider or LDAP directory
 pub fn create_directory(body: &schemas::NewDirectory) -> Request<schemas::Directory> {
@@ -281,7 +281,7 @@ pub struct ListDrives {
 }
 /// List drives
 pub fn list_drives(query: &ListDrives) -> Request<schemas::Drives> {
-    Request::new("GET", format!("/api/v1/drives",), "Drives").query(query)
+    Request::new("GET", format!("/api/v1/drives",), "Drives").query(query, "limit offset sort filter search fields")
 }
 /// Add a drive to the array
 pub fn add_drive(body: &schemas::NewDrive) -> Request<schemas::Drive> {
@@ -317,7 +317,7 @@ pub struct ListEvents {
 }
 /// List events, newest first
 pub fn list_events(query: &ListEvents) -> Request<schemas::Events> {
-    Request::new("GET", format!("/api/v1/events",), "Events").query(query)
+    Request::new("GET", format!("/api/v1/events",), "Events").query(query, "before limit severity")
 }
 /// Query of: List Fibre Channel sessions, with their devices and the losses of their links
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -334,7 +334,7 @@ pub fn list_fibre_channel_sessions(
             format!("/api/v1/fibre-channel-sessions",),
             "FibreChannelSessions",
         )
-        .query(query)
+        .query(query, "host")
 }
 /// Query of: List volume groups
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -356,7 +356,7 @@ pub struct ListGroups {
 }
 /// List volume groups
 pub fn list_groups(query: &ListGroups) -> Request<schemas::Groups> {
-    Request::new("GET", format!("/api/v1/groups",), "Groups").query(query)
+    Request::new("GET", format!("/api/v1/groups",), "Groups").query(query, "limit offset sort filter search fields label")
 }
 /// Create a volume group
 pub fn create_group(body: &schemas::NewGroup) -> Request<schemas::Group> {
@@ -398,7 +398,7 @@ pub struct ListHostGroups {
 }
 /// List host groups
 pub fn list_host_groups(query: &ListHostGroups) -> Request<schemas::HostGroups> {
-    Request::new("GET", format!("/api/v1/host-groups",), "HostGroups").query(query)
+    Request::new("GET", format!("/api/v1/host-groups",), "HostGroups").query(query, "limit offset sort filter search fields label")
 }
 /// Create a host group
 pub fn create_host_group(body: &schemas::NewHostGroup) -> Request<schemas::HostGroup> {
@@ -442,7 +442,7 @@ pub struct ListHosts {
 }
 /// List hosts
 pub fn list_hosts(query: &ListHosts) -> Request<schemas::Hosts> {
-    Request::new("GET", format!("/api/v1/hosts",), "Hosts").query(query)
+    Request::new("GET", format!("/api/v1/hosts",), "Hosts").query(query, "limit offset sort filter search fields label initiator")
 }
 /// Create a host
 pub fn create_host(body: &schemas::NewHost) -> Request<schemas::Host> {
@@ -478,7 +478,7 @@ pub struct ListJobs {
 }
 /// List jobs
 pub fn list_jobs(query: &ListJobs) -> Request<schemas::Jobs> {
-    Request::new("GET", format!("/api/v1/jobs",), "Jobs").query(query)
+    Request::new("GET", format!("/api/v1/jobs",), "Jobs").query(query, "limit offset sort filter search fields")
 }
 /// Get a job
 pub fn show_job(id: &str) -> Request<schemas::Job> {
@@ -521,7 +521,7 @@ pub fn list_notification_targets(
     query: &ListNotificationTargets,
 ) -> Request<schemas::NotificationTargets> {
     Request::new("GET", format!("/api/v1/notification-targets",), "NotificationTargets")
-        .query(query)
+        .query(query, "limit offset sort filter search fields")
 }
 /// Create an alert notification target
 pub fn create_notification_target(
@@ -592,7 +592,7 @@ pub struct ShowPerformance {
 }
 /// Get the performance history
 pub fn show_performance(query: &ShowPerformance) -> Request<schemas::Performance> {
-    Request::new("GET", format!("/api/v1/performance",), "Performance").query(query)
+    Request::new("GET", format!("/api/v1/performance",), "Performance").query(query, "from to points volume host group controller format")
 }
 /// Query of: Get the latency distribution over time
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -617,7 +617,7 @@ pub struct ShowLatency {
 /// Get the latency distribution over time
 pub fn show_latency(query: &ShowLatency) -> Request<schemas::LatencyMap> {
     Request::new("GET", format!("/api/v1/performance/latency",), "LatencyMap")
-        .query(query)
+        .query(query, "from to points volume host group controller format")
 }
 /// Query of: Get statistics of the VAAI and ODX primitives
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -641,7 +641,7 @@ pub struct ListOffloads {
 }
 /// Get statistics of the VAAI and ODX primitives
 pub fn list_offloads(query: &ListOffloads) -> Request<schemas::Offloads> {
-    Request::new("GET", format!("/api/v1/performance/offload",), "Offloads").query(query)
+    Request::new("GET", format!("/api/v1/performance/offload",), "Offloads").query(query, "from to points volume host group controller format")
 }
 /// Query of: Get the performance history of the VAAI primitives
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -672,7 +672,7 @@ pub fn show_offload_history(
             format!("/api/v1/performance/offload/history",),
             "OffloadHistory",
         )
-        .query(query)
+        .query(query, "from to points volume host group controller format")
 }
 /// Query of: Get statistics of host paths
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -686,7 +686,7 @@ pub struct ListPaths {
 }
 /// Get statistics of host paths
 pub fn list_paths(query: &ListPaths) -> Request<schemas::Paths> {
-    Request::new("GET", format!("/api/v1/performance/paths",), "Paths").query(query)
+    Request::new("GET", format!("/api/v1/performance/paths",), "Paths").query(query, "from to host")
 }
 /// Query of: Get the distribution of transfer sizes
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -710,7 +710,7 @@ pub struct ShowSizes {
 }
 /// Get the distribution of transfer sizes
 pub fn show_sizes(query: &ShowSizes) -> Request<schemas::Sizes> {
-    Request::new("GET", format!("/api/v1/performance/sizes",), "Sizes").query(query)
+    Request::new("GET", format!("/api/v1/performance/sizes",), "Sizes").query(query, "from to points volume host group controller format")
 }
 /// Query of: List the busiest volumes, hosts or controllers
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -724,7 +724,7 @@ pub struct ListBusiest {
 }
 /// List the busiest volumes, hosts or controllers
 pub fn list_busiest(query: &ListBusiest) -> Request<schemas::Busiest> {
-    Request::new("GET", format!("/api/v1/performance/top",), "Busiest").query(query)
+    Request::new("GET", format!("/api/v1/performance/top",), "Busiest").query(query, "by seconds limit")
 }
 /// Query of: List portals
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -744,7 +744,7 @@ pub struct ListPortals {
 }
 /// List portals
 pub fn list_portals(query: &ListPortals) -> Request<schemas::TargetPortals> {
-    Request::new("GET", format!("/api/v1/portals",), "TargetPortals").query(query)
+    Request::new("GET", format!("/api/v1/portals",), "TargetPortals").query(query, "limit offset sort filter search fields")
 }
 /// Add a portal
 pub fn create_portal(body: &schemas::NewPortal) -> Request<schemas::TargetPortal> {
@@ -761,7 +761,7 @@ pub struct DeletePortal {
 /// Remove a portal
 pub fn delete_portal(number: &str, query: &DeletePortal) -> Request<()> {
     Request::new("DELETE", format!("/api/v1/portals/{}", quoted(number)), "")
-        .query(query)
+        .query(query, "force cut_off")
 }
 /// Get a portal
 pub fn show_portal(number: &str) -> Request<schemas::TargetPortal> {
@@ -789,7 +789,7 @@ pub struct ListRecycleBin {
 }
 /// List the contents of the recycle bin
 pub fn list_recycle_bin(query: &ListRecycleBin) -> Request<schemas::RecycleBin> {
-    Request::new("GET", format!("/api/v1/recycle-bin",), "RecycleBin").query(query)
+    Request::new("GET", format!("/api/v1/recycle-bin",), "RecycleBin").query(query, "limit offset sort filter search fields")
 }
 /// Eradicate a volume or snapshot in the recycle bin
 pub fn eradicate_from_recycle_bin(id: &str) -> Request<()> {
@@ -825,7 +825,7 @@ pub struct ListRemoteArrays {
 }
 /// List remote arrays
 pub fn list_remote_arrays(query: &ListRemoteArrays) -> Request<schemas::RemoteArrays> {
-    Request::new("GET", format!("/api/v1/remote-arrays",), "RemoteArrays").query(query)
+    Request::new("GET", format!("/api/v1/remote-arrays",), "RemoteArrays").query(query, "limit offset sort filter search fields")
 }
 /// Pair with a remote array
 pub fn pair_remote_array(
@@ -871,7 +871,7 @@ pub struct ListReplications {
 }
 /// List replications
 pub fn list_replications(query: &ListReplications) -> Request<schemas::Replications> {
-    Request::new("GET", format!("/api/v1/replications",), "Replications").query(query)
+    Request::new("GET", format!("/api/v1/replications",), "Replications").query(query, "limit offset sort filter search fields")
 }
 /// Create a replication
 pub fn create_replication(
@@ -933,7 +933,7 @@ pub fn show_replication_history(
             format!("/api/v1/replications/{}/history", quoted(name)),
             "ReplicationHistory",
         )
-        .query(query)
+        .query(query, "from to points format")
 }
 /// Pause a replication
 pub fn pause_replication(name: &str) -> Request<schemas::Replication> {
@@ -969,7 +969,7 @@ pub fn list_replication_points(
             format!("/api/v1/replications/{}/points", quoted(name)),
             "ReplicationPoints",
         )
-        .query(query)
+        .query(query, "limit offset sort filter search fields")
 }
 /// Promote the target of a replication
 pub fn promote_replication(
@@ -1045,7 +1045,7 @@ pub struct ListSchedules {
 }
 /// List snapshot schedules
 pub fn list_schedules(query: &ListSchedules) -> Request<schemas::Schedules> {
-    Request::new("GET", format!("/api/v1/schedules",), "Schedules").query(query)
+    Request::new("GET", format!("/api/v1/schedules",), "Schedules").query(query, "limit offset sort filter search fields")
 }
 /// Create a snapshot schedule
 pub fn create_schedule(body: &schemas::NewSchedule) -> Request<schemas::Schedule> {
@@ -1127,7 +1127,7 @@ pub struct ListSnapshots {
 }
 /// List snapshots
 pub fn list_snapshots(query: &ListSnapshots) -> Request<schemas::Snapshots> {
-    Request::new("GET", format!("/api/v1/snapshots",), "Snapshots").query(query)
+    Request::new("GET", format!("/api/v1/snapshots",), "Snapshots").query(query, "limit offset sort filter search fields label")
 }
 /// Take a snapshot of a volume, or of all volumes of a group at the same instant
 pub fn create_snapshots(body: &schemas::NewSnapshots) -> Request<schemas::Snapshots> {
@@ -1142,7 +1142,7 @@ pub struct DeleteSnapshot {
 /// Delete a snapshot
 pub fn delete_snapshot(name: &str, query: &DeleteSnapshot) -> Request<()> {
     Request::new("DELETE", format!("/api/v1/snapshots/{}", quoted(name)), "")
-        .query(query)
+        .query(query, "eradicate")
 }
 /// Get a snapshot
 pub fn show_snapshot(name: &str) -> Request<schemas::Snapshot> {
@@ -1172,7 +1172,7 @@ pub fn compare_snapshots(
     query: &CompareSnapshots,
 ) -> Request<schemas::Difference> {
     Request::new("GET", format!("/api/v1/snapshots/{}/diff", quoted(name)), "Difference")
-        .query(query)
+        .query(query, "base offset limit")
 }
 /// Get the state, health and capacity of the array in brief
 pub fn show_status() -> Request<schemas::Status> {
@@ -1208,7 +1208,7 @@ pub struct ListTokens {
 }
 /// List API tokens
 pub fn list_tokens(query: &ListTokens) -> Request<schemas::ApiTokens> {
-    Request::new("GET", format!("/api/v1/tokens",), "ApiTokens").query(query)
+    Request::new("GET", format!("/api/v1/tokens",), "ApiTokens").query(query, "limit offset sort filter search fields")
 }
 /// Create an API token
 pub fn create_token(body: &schemas::NewToken) -> Request<schemas::ApiToken> {
@@ -1244,7 +1244,7 @@ pub struct ListUsers {
 }
 /// List users
 pub fn list_users(query: &ListUsers) -> Request<schemas::Users> {
-    Request::new("GET", format!("/api/v1/users",), "Users").query(query)
+    Request::new("GET", format!("/api/v1/users",), "Users").query(query, "limit offset sort filter search fields")
 }
 /// Create a user
 pub fn create_user(body: &schemas::NewUser) -> Request<schemas::User> {
@@ -1282,7 +1282,7 @@ pub struct ListVolumes {
 }
 /// List volumes
 pub fn list_volumes(query: &ListVolumes) -> Request<schemas::Volumes> {
-    Request::new("GET", format!("/api/v1/volumes",), "Volumes").query(query)
+    Request::new("GET", format!("/api/v1/volumes",), "Volumes").query(query, "limit offset sort filter search fields label")
 }
 /// Create a volume, or clone a volume or snapshot
 pub fn create_volume(body: &schemas::NewVolume) -> Request<schemas::Volume> {
@@ -1296,7 +1296,7 @@ pub struct DeleteVolume {
 }
 /// Delete a volume
 pub fn delete_volume(name: &str, query: &DeleteVolume) -> Request<()> {
-    Request::new("DELETE", format!("/api/v1/volumes/{}", quoted(name)), "").query(query)
+    Request::new("DELETE", format!("/api/v1/volumes/{}", quoted(name)), "").query(query, "eradicate")
 }
 /// Get a volume
 pub fn show_volume(name: &str) -> Request<schemas::Volume> {
@@ -1338,7 +1338,7 @@ pub struct Metrics {
 }
 /// Get metrics in OpenMetrics format
 pub fn metrics(query: &Metrics) -> Request<()> {
-    Request::new("GET", format!("/metrics",), "").query(query)
+    Request::new("GET", format!("/metrics",), "").query(query, "volumes")
 }
 /// Whether hosts are served; 503 after the array has stopped to protect data, and on a standby controller
 pub fn readyz() -> Request<()> {
