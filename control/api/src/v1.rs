@@ -15,12 +15,10 @@ mod event;
 mod fibre_channel;
 pub(crate) mod handler;
 mod host;
-mod job;
 mod key;
 mod label;
 mod notification;
 mod performance;
-mod portal;
 mod remote;
 mod replication;
 mod replication_history;
@@ -52,11 +50,9 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(upgrade::routes())
         .merge(configuration::routes())
         .merge(controller::routes())
-        .merge(portal::routes())
         .merge(api_address::routes())
         .merge(store::routes())
         .merge(drive::routes())
-        .merge(job::routes())
         .merge(key::routes())
         .merge(volume::routes())
         .merge(bin::routes())

@@ -8,25 +8,25 @@ use crate::transaction::Transaction;
 use crate::verb::{Object, Verb};
 use crate::{Error, Result, check};
 use records::{Config, Edit, Record, Role, Secret, TokenEntry, TokenId, UserEntry, UserId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Name of the user that an array begins with.
 pub const FIRST_USER: &str = "admin";
 
-/// Create a user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A new user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewUser)]
 pub struct CreateUser {
-    /// Its name.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// What it may do.
+    /// Role.
     pub role: Role,
-    /// Its password, 8 to 256 characters.
+    /// Password, 8 to 256 characters.
+    #[schema(value_type = String, format = Password)]
     pub password: Secret,
 }
-
-/// All users, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListUsers;
 
 /// One user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,13 +44,6 @@ pub struct ChangeUser {
     pub role: Option<Role>,
     /// Its password, 8 to 256 characters.
     pub password: Option<Secret>,
-}
-
-/// Delete a user, with its tokens.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteUser {
-    /// Its name.
-    pub name: String,
 }
 
 /// The user of the caller's session.
@@ -86,28 +79,27 @@ pub struct CreateToken {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListTokens;
 
-/// Delete a token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteToken {
-    /// Its name.
-    pub name: String,
-}
-
 verbs! {
+    #![tag = "access"]
     [ChangeUser, ShowOwnUser, ChangeOwnPassword]
-    CreateUser -> User, Change "create" "user", Admin, about name
+
+    /// Create a user
+    CreateUser -> User, Change "create" "user", Admin, about name, at POST "/users" 201 says "The new user"
         => |tx, it| tx.create_user(it.name, it.role, &it.password).await;
-    ListUsers -> Vec<User>, Read "list" "user", Admin
+    /// List users
+    ListUsers {} -> Vec<User>, Read "list" "user", Admin, at GET "/users"
         => |tx, _| Ok(tx.array.config().users.iter().map(User::of).collect());
     ShowUser -> User, Read "show" "user", Admin, about name
         => |tx, it| tx.array.config().users.named(&it.name).map(User::of);
-    DeleteUser -> (), Change "delete" "user", Admin, about name
+    /// Delete a user and its tokens
+    DeleteUser { name } -> (), Change "delete" "user", Admin, about name, at DELETE "/users/{name}"
         => |tx, it| tx.delete_user(&it.name).await;
     CreateToken -> NewToken, Change "create" "token", Admin, about name
         => |tx, it| tx.create_token(it).await;
     ListTokens -> Vec<Token>, Read "list" "token", Admin
         => |tx, _| Ok(tx.array.accounts.tokens(&tx.array.config()));
-    DeleteToken -> (), Change "delete" "token", Admin, about name
+    /// Delete an API token
+    DeleteToken { name } -> (), Change "delete" "token", Admin, about name, at DELETE "/tokens/{name}"
         => |tx, it| tx.delete_token(&it.name).await;
 }
 

@@ -28,7 +28,7 @@ pub struct ShowCertificate;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReplaceCertificate {
     /// The chain in PEM, the array's own first.
-    #[serde(serialize_with = "notify::mark::pem")]
+    #[serde(serialize_with = "records::mark::pem")]
     pub chain: String,
     /// The key in PEM.
     pub key: Secret,

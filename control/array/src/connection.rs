@@ -67,11 +67,9 @@ pub struct ShowConnection {
     pub peer: PeerName,
 }
 
-/// All connections, by volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListConnections;
-
 verbs! {
+    #![tag = "connections"]
+
     CreateConnection -> Ensured<Attachment>, Change "connect" "volume", Operator,
         of |it, config| Object::of(ENDS, &format!("{} to {}", config.name_for(&it.volume), it.peer.shown(config)))
         => |tx, it| tx.connect(it).await;
@@ -81,7 +79,8 @@ verbs! {
     ShowConnection -> Attachment, Read "show" "connection", Viewer,
         of |it, config| Object::of(ENDS, &format!("{} to {}", config.name_for(&it.volume), it.peer.shown(config)))
         => |tx, it| tx.array.attachment(&it.volume, &it.peer);
-    ListConnections -> Vec<Connection>, Read "list" "connection", Viewer
+    /// List connections of volumes and snapshots to hosts and host groups
+    ListConnections {} -> Vec<Connection>, Read "list" "connection", Viewer, at GET "/connections"
         => |tx, _| Ok(tx.array.connections(&tx.array.config()));
 }
 

@@ -4,8 +4,8 @@ use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::verb::Object;
 use crate::{Error, Result, check};
-use ::directory::{Error as DirectoryError, Settings};
-use records::{DirectoryEntry, DirectoryId, Edit, Grant, Named, Record, Secret};
+use ::directory::Error as DirectoryError;
+use records::{DirectoryEntry, DirectoryId, DirectorySettings, Edit, Grant, Named, Record, Secret};
 use serde::Serialize;
 
 /// Maximum number of directories.
@@ -21,7 +21,7 @@ pub struct Directory {
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// Which directory, and how it is asked.
-    pub settings: Settings,
+    pub settings: DirectorySettings,
     /// The roles that groups are granted.
     pub grants: Vec<Grant>,
     /// Whether it is asked.
@@ -43,7 +43,7 @@ pub struct NewDirectory {
     /// Its name.
     pub name: String,
     /// Which directory, and how it is asked.
-    pub settings: Settings,
+    pub settings: DirectorySettings,
     /// What it is depends on the settings.
     pub secret: Option<Secret>,
     /// The roles that groups are granted.
@@ -58,7 +58,7 @@ pub struct DirectoryChange {
     /// Another name.
     pub name: Option<String>,
     /// Other settings, all of them. The secret goes, as it was meant for the old ones.
-    pub settings: Option<Settings>,
+    pub settings: Option<DirectorySettings>,
     /// Another secret, or none.
     pub secret: Option<Option<Secret>>,
     /// What groups may do, all of them.
@@ -187,7 +187,7 @@ impl Transaction<'_> {
         let is_same =
             |known: &DirectoryEntry| (&known.settings, &known.secret) == (&entry.settings, &entry.secret);
         if !self.array.config().directories.get(entry.id).is_some_and(is_same) {
-            entry.settings.check(entry.secret.is_some()).map_err(wrong)?;
+            ::directory::check(&entry.settings, entry.secret.is_some()).map_err(wrong)?;
         }
         check_grants(&entry.grants)?;
         self.commit(vec![Edit::Put(Record::Directory(entry.clone()))]).await?;

@@ -5,15 +5,14 @@
 
 use crate::array::Array;
 use crate::group::CreateGroup;
+use crate::host::CreateHostGroup;
+use crate::schedule::CreateSchedule;
 use crate::{Error, Result, check};
-use ::directory::Settings as DirectorySettings;
 use history::Severity;
 use history::utc;
-use notify::{Content, Destination};
 use records::{
-    Config, ConnectionEntry, DirectoryEntry, Grant, HostEntry, HostGroupEntry, Labels, Limits, Named,
-    NotificationTargetEntry, Peer, Policy, Role, Rule, ScheduleEntry, Secret, Subject, UserEntry,
-    VolumeEntry,
+    Config, ConnectionEntry, Content, Destination, DirectoryEntry, DirectorySettings, Grant, HostEntry,
+    Labels, Limits, Named, NotificationTargetEntry, Peer, Policy, Role, Secret, UserEntry, VolumeEntry,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -51,13 +50,13 @@ pub struct ConfigurationDocument {
     pub hosts: Vec<HostItem>,
     /// Host groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub host_groups: Vec<HostGroupItem>,
+    pub host_groups: Vec<CreateHostGroup>,
     /// Connections of volumes; those of snapshots are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ConnectionItem>,
     /// Snapshot schedules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub schedules: Vec<ScheduleItem>,
+    pub schedules: Vec<CreateSchedule>,
     /// Notification targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notification_targets: Vec<TargetItem>,
@@ -202,19 +201,6 @@ pub struct HostItem {
     pub labels: Labels,
 }
 
-/// A host group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HostGroupItem {
-    /// Its name.
-    pub name: String,
-    /// Its hosts.
-    pub hosts: Vec<String>,
-    /// Its labels.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
-    pub labels: Labels,
-}
-
 /// A connection of a volume to a host or to a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -232,27 +218,6 @@ pub struct ConnectionItem {
     /// Its writes are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-}
-
-/// A snapshot schedule of a volume or of a volume group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScheduleItem {
-    /// Its name.
-    pub name: String,
-    /// The volume.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub volume: Option<String>,
-    /// The volume group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// When, and how many are kept.
-    pub rules: Vec<Rule>,
-    /// Minimum age in seconds at which a snapshot can be deleted.
-    #[serde(default)]
-    pub immutable_seconds: u64,
-    /// It takes snapshots.
-    pub enabled: bool,
 }
 
 /// A notification target.
@@ -355,7 +320,10 @@ impl ConfigurationDocument {
             host.nqns.sort();
             host.wwpns.sort();
         }
-        self.host_groups.iter_mut().for_each(|group| group.hosts.sort());
+        self.host_groups.iter_mut().for_each(|group| group.hosts.get_or_insert_default().sort());
+        for schedule in &mut self.schedules {
+            schedule.enabled.get_or_insert(true);
+        }
     }
 }
 
@@ -379,9 +347,9 @@ impl Array {
             volume_groups: config.groups.iter().map(CreateGroup::of).collect(),
             volumes: config.volumes.iter().filter_map(|entry| self.volume_item(config, entry)).collect(),
             hosts: config.hosts.iter().map(host_item).collect(),
-            host_groups: config.host_groups.iter().map(|entry| host_group_item(config, entry)).collect(),
+            host_groups: config.host_groups.iter().map(|entry| CreateHostGroup::of(config, entry)).collect(),
             connections: connection_items(config),
-            schedules: config.schedules.iter().map(|entry| schedule_item(config, entry)).collect(),
+            schedules: config.schedules.iter().map(|entry| CreateSchedule::of(config, entry)).collect(),
             notification_targets: config.notification_targets.iter().map(target_item).collect(),
             directories: config.directories.iter().map(directory_item).collect(),
             users: config.users.iter().map(user_item).collect(),
@@ -478,11 +446,6 @@ fn host_item(entry: &HostEntry) -> HostItem {
     }
 }
 
-fn host_group_item(config: &Config, entry: &HostGroupEntry) -> HostGroupItem {
-    let hosts = config.hosts_of(Peer::HostGroup(entry.id)).iter().map(|host| host.name.clone()).collect();
-    HostGroupItem { name: entry.name.clone(), hosts, labels: entry.labels.clone() }
-}
-
 /// Connections of volumes, by volume and peer.
 fn connection_items(config: &Config) -> Vec<ConnectionItem> {
     let item = |entry: &ConnectionEntry| {
@@ -496,15 +459,6 @@ fn connection_items(config: &Config) -> Vec<ConnectionItem> {
     let mut items: Vec<_> = config.connections.iter().filter_map(item).collect();
     items.sort_by_key(|it| (it.volume.clone(), it.host.clone(), it.host_group.clone()));
     items
-}
-
-fn schedule_item(config: &Config, entry: &ScheduleEntry) -> ScheduleItem {
-    let (volume, group) = match entry.subject {
-        Subject::Volume(id) => (config.disk_name(id).map(str::to_owned), None),
-        Subject::Group(id) => (None, config.groups.get(id).map(|group| group.name.clone())),
-    };
-    let ScheduleEntry { name, rules, immutable, enabled, .. } = entry.clone();
-    ScheduleItem { name, volume, group, rules, immutable_seconds: immutable, enabled }
 }
 
 fn target_item(entry: &NotificationTargetEntry) -> TargetItem {

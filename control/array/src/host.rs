@@ -9,190 +9,192 @@ use crate::view::{Host, HostGroup};
 use crate::{Error, Result, check};
 use records::{
     Chap, Config, ConnectionEntry, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, Labels,
-    LabelsChange, Peer, Record, Sealed, SealedChap, Secret, Topic,
+    LabelsChange, Peer, Record, Sealed, SealedChap, Secret, Topic, present,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use utoipa::{IntoParams, ToSchema};
 
-/// Forget reservations and mode pages of a volume or snapshot that were saved and can't be understood: hosts may
-/// write to it again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ClearVolumeState {
-    /// The volume or snapshot.
-    pub name: String,
-}
-
-/// Create a host, so that it may log in.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// A new host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewHost)]
 pub struct CreateHost {
-    /// Its name.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// Its iSCSI initiator names.
+    /// iSCSI initiator names, at most 64; may be left out if there are NQNs or WWPNs.
+    #[serde(default)]
     pub initiators: Vec<String>,
-    /// Its NVMe qualified names; it has at least one name of any protocol.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nqns: Vec<String>,
-    /// Its WWPNs of Fibre Channel.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// N_Port names (WWPNs) for Fibre Channel, at most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wwpns: Vec<String>,
-    /// CHAP that it must pass.
+    /// CHAP credentials that the host must present.
     pub chap: Option<Chap>,
-    /// CHAP that the array passes to it.
+    /// CHAP credentials that the array presents (mutual CHAP). Requires `chap`.
     pub mutual: Option<Chap>,
-    /// Its DH-HMAC-CHAP secret, if it must authenticate over NVMe/TCP.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dhchap: Option<Secret>,
-    /// The DH-HMAC-CHAP secret by which the array authenticates to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dhchap_controller: Option<Secret>,
-    /// Its PSK of TLS, if it must use TLS over NVMe/TCP.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it: `DHHC-1:HH:BASE64:`. Never returned.
+    #[schema(value_type = Option<String>, format = Password)]
+    pub dhchap_secret: Option<Secret>,
+    /// DH-HMAC-CHAP secret of the array, likewise. Requires `dhchap_secret`.
+    #[schema(value_type = Option<String>, format = Password)]
+    pub dhchap_controller_secret: Option<Secret>,
+    /// PSK of TLS over NVMe/TCP in the interchange format, as `nvme gen-tls-key` makes it: `NVMeTLSkey-1:HH:BASE64:`. The host can
+    /// connect at portals with TLS only. Never returned.
+    #[schema(value_type = Option<String>, format = Password)]
     pub tls_psk: Option<Secret>,
-    /// Its labels.
+    /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default, deserialize_with = "LabelsChange::set")]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: LabelsChange,
 }
 
-/// All hosts, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Which hosts a list has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct ListHosts {
-    /// Only the one that has this initiator name.
+    /// Only the host that has this iSCSI initiator name.
     pub initiator: Option<String>,
 }
 
-/// One host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowHost {
-    /// Its name.
-    pub name: String,
-}
-
-/// Change a host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeHost {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: HostChange,
-}
-
-/// Delete a host that sees no volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteHost {
-    /// Its name.
-    pub name: String,
-}
-
-/// Create a host group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// A new host group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewHostGroup)]
 pub struct CreateHostGroup {
-    /// Its name.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// Its hosts.
+    /// Hosts; default: none.
     pub hosts: Option<Vec<String>>,
-    /// Its labels.
+    /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default, deserialize_with = "LabelsChange::set", skip_serializing_if = "LabelsChange::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: LabelsChange,
 }
 
-/// All host groups, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListHostGroups;
-
-/// One host group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowHostGroup {
-    /// Its name.
-    pub name: String,
-}
-
-/// Change a host group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeHostGroup {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: HostGroupChange,
-}
-
-/// Delete a host group that sees no volume; its hosts stay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteHostGroup {
-    /// Its name.
-    pub name: String,
-}
-
-/// What to change of a host; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to a host. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct HostChange {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// Other initiator names, all of them.
+    /// Complete list of iSCSI initiator names, at most 64.
     pub initiators: Option<Vec<String>>,
-    /// All of its NVMe qualified names.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Complete list of NQNs, at most 64.
     pub nqns: Option<Vec<String>>,
-    /// All of its WWPNs of Fibre Channel.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Complete list of WWPNs, at most 64.
     pub wwpns: Option<Vec<String>>,
-    /// Other CHAP that it must pass, or none.
+    /// CHAP credentials that the host must present; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Chap>)]
     pub chap: Option<Option<Chap>>,
-    /// Other CHAP that the array passes to it, or none.
+    /// CHAP credentials that the array presents (mutual CHAP); `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Chap>)]
     pub mutual: Option<Option<Chap>>,
-    /// Another DH-HMAC-CHAP secret of the host, or none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dhchap: Option<Option<Secret>>,
-    /// Another DH-HMAC-CHAP secret of the array, or none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dhchap_controller: Option<Option<Secret>>,
-    /// Another PSK of TLS, or none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// DH-HMAC-CHAP secret of the host; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = Password)]
+    pub dhchap_secret: Option<Option<Secret>>,
+    /// DH-HMAC-CHAP secret of the array; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = Password)]
+    pub dhchap_controller_secret: Option<Option<Secret>>,
+    /// PSK of TLS over NVMe/TCP; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = Password)]
     pub tls_psk: Option<Option<Secret>>,
-    /// Its labels.
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Option<String>>)]
     pub labels: LabelsChange,
 }
 
-/// What to change of a host group; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to a host group. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct HostGroupChange {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// Other hosts, all of them.
+    /// Complete list of hosts.
     pub hosts: Option<Vec<String>>,
-    /// Its labels.
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Option<String>>)]
     pub labels: LabelsChange,
 }
 
 verbs! {
-    ClearVolumeState -> (), Change "clear unreadable state of" "volume", Admin, about name
+    #![tag = "hosts"]
+
+    /// Clear the unreadable reservation state of a volume or snapshot
+    ///
+    /// Discards saved persistent reservations and mode pages that cannot be decoded, so that hosts can write again.
+    ClearVolumeState { name } -> (), Change "clear unreadable state of" "volume", Admin, about name,
+        at POST "/volumes/{name}/clear-state" in "volumes" says "Cleared"
         => |tx, it| tx.clear_unreadable_state(&it.name).await;
-    CreateHost -> Ensured<Host>, Change "create" "host", Operator, about name
+    /// Create a host
+    CreateHost -> Ensured<Host>, Change "create" "host", Operator, about name, at POST "/hosts"
         => |tx, it| tx.create_host(it).await;
-    ListHosts -> Vec<Host>, Read "list" "host", Viewer
+    /// List hosts
+    ListHosts -> Vec<Host>, Read "list" "host", Viewer, at GET "/hosts"
         => |tx, it| tx.array.hosts(&tx.array.config(), it.initiator.as_deref());
-    ShowHost -> Host, Read "show" "host", Viewer, about name
+    /// Get a host
+    ShowHost { name } -> Host, Read "show" "host", Viewer, about name, at GET "/hosts/{name}"
         => |tx, it| tx.array.config().hosts.named(&it.name).map(|found| tx.array.host(&tx.array.config(), found));
-    ChangeHost -> Host, Change "change" "host", Operator, about name
+    /// Change a host
+    ChangeHost { name; body change: HostChange } -> Host, Change "change" "host", Operator, about name,
+        at PATCH "/hosts/{name}"
         => |tx, it| tx.change_host(&it.name, it.change).await;
-    DeleteHost -> (), Change "delete" "host", Operator, about name
+    /// Delete a host
+    ///
+    /// It must not be connected to a volume.
+    DeleteHost { name } -> (), Change "delete" "host", Operator, about name, at DELETE "/hosts/{name}"
         => |tx, it| tx.delete_host(&it.name).await;
-    CreateHostGroup -> Ensured<HostGroup>, Change "create" "host group", Operator, about name
+    /// Create a host group
+    CreateHostGroup -> Ensured<HostGroup>, Change "create" "host group", Operator, about name, at POST "/host-groups"
         => |tx, it| tx.create_host_group(it).await;
-    ListHostGroups -> Vec<HostGroup>, Read "list" "host group", Viewer
+    /// List host groups
+    ListHostGroups {} -> Vec<HostGroup>, Read "list" "host group", Viewer, at GET "/host-groups"
         => |tx, _| Ok(tx.array.host_groups(&tx.array.config()));
-    ShowHostGroup -> HostGroup, Read "show" "host group", Viewer, about name
+    /// Get a host group
+    ShowHostGroup { name } -> HostGroup, Read "show" "host group", Viewer, about name, at GET "/host-groups/{name}"
         => |tx, it| {
             let config = tx.array.config();
             config.host_groups.named(&it.name).map(|found| tx.array.host_group(&config, found))
         };
-    ChangeHostGroup -> HostGroup, Change "change" "host group", Operator, about name
+    /// Change a host group
+    ChangeHostGroup { name; body change: HostGroupChange } -> HostGroup, Change "change" "host group", Operator,
+        about name, at PATCH "/host-groups/{name}"
         => |tx, it| tx.change_host_group(&it.name, it.change).await;
-    DeleteHostGroup -> (), Change "delete" "host group", Operator, about name
+    /// Delete a host group
+    ///
+    /// It must not be connected to a volume. Its hosts are kept.
+    DeleteHostGroup { name } -> (), Change "delete" "host group", Operator, about name, at DELETE "/host-groups/{name}"
         => |tx, it| tx.delete_host_group(&it.name).await;
+}
+
+impl CreateHostGroup {
+    /// What creates a host group like this one.
+    pub(crate) fn of(config: &Config, entry: &HostGroupEntry) -> Self {
+        let hosts = config.hosts_of(Peer::HostGroup(entry.id));
+        let hosts = Some(hosts.iter().map(|host| host.name.clone()).collect());
+        Self { name: entry.name.clone(), hosts, labels: entry.labels.clone().into() }
+    }
 }
 
 impl Transaction<'_> {
     pub async fn create_host(&mut self, new: CreateHost) -> Result<Ensured<Host>> {
         let CreateHost { name, initiators, nqns, wwpns, chap, mutual, .. } = new;
-        let CreateHost { dhchap, dhchap_controller, tls_psk, labels, .. } = new;
+        let CreateHost {
+            dhchap_secret: dhchap,
+            dhchap_controller_secret: dhchap_controller,
+            tls_psk,
+            labels,
+            ..
+        } = new;
         check::name("host", &name)?;
         let (initiators, nqns) = (check::initiators(&initiators)?, check::nqns(&nqns)?);
         let wwpns = check::wwpns(&wwpns)?;
@@ -300,7 +302,7 @@ impl Transaction<'_> {
             new.chap = self.seal(entry.id, "chap", chap)?;
             new.mutual = self.seal(entry.id, "mutual", mutual)?;
         }
-        self.change_dhchap(&mut new, change.dhchap, change.dhchap_controller)?;
+        self.change_dhchap(&mut new, change.dhchap_secret, change.dhchap_controller_secret)?;
         if let Some(psk) = change.tls_psk {
             check::tls_psk(psk.as_ref())?;
             new.tls_psk = self.seal_secret(entry.id, "tls_psk", psk)?;

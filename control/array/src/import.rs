@@ -6,17 +6,16 @@
 use crate::connection::{CreateConnection, PeerName};
 use crate::directory::{DirectoryChange, NewDirectory};
 use crate::document::{
-    ConfigurationDocument, ConnectionItem, DirectoryItem, HostGroupItem, HostItem, ScheduleItem,
-    SettingsItem, TargetItem, UserItem, VolumeItem,
+    ConfigurationDocument, ConnectionItem, DirectoryItem, HostItem, SettingsItem, TargetItem, UserItem,
+    VolumeItem,
 };
 use crate::group::CreateGroup;
 use crate::host::{CreateHost, CreateHostGroup, HostChange, HostGroupChange};
 use crate::notification::{CreateNotificationTarget, NotificationTargetChange};
 use crate::request::verbs;
-use crate::service::schedules::ScheduleChange;
+use crate::schedule::CreateSchedule;
 use crate::settings::SettingsChange;
 use crate::transaction::{EmptyVolume, Transaction};
-use crate::view::SubjectName;
 use crate::volume::{CreateVolume, VOLUMES_PER_STEP, VolumeChange};
 use crate::{Error, Result};
 use records::{Chap, Labels, LabelsChange, LimitsChange, PolicyChange, Secret};
@@ -472,8 +471,9 @@ impl Item for HostItem {
             wwpns: self.wwpns,
             chap: Self::chap(self.chap_user, self.chap_secret).flatten(),
             mutual: Self::chap(self.mutual_user, self.mutual_secret).flatten(),
-            dhchap: Self::secret(self.dhchap, self.dhchap_secret).flatten(),
-            dhchap_controller: Self::secret(self.dhchap_controller, self.dhchap_controller_secret).flatten(),
+            dhchap_secret: Self::secret(self.dhchap, self.dhchap_secret).flatten(),
+            dhchap_controller_secret: Self::secret(self.dhchap_controller, self.dhchap_controller_secret)
+                .flatten(),
             tls_psk: Self::secret(self.tls, self.tls_psk).flatten(),
             labels: LabelsChange::setting(self.labels.into()),
         };
@@ -488,8 +488,8 @@ impl Item for HostItem {
             wwpns: Some(self.wwpns),
             chap: Self::chap(self.chap_user, self.chap_secret),
             mutual: Self::chap(self.mutual_user, self.mutual_secret),
-            dhchap: Self::secret(self.dhchap, self.dhchap_secret),
-            dhchap_controller: Self::secret(self.dhchap_controller, self.dhchap_controller_secret),
+            dhchap_secret: Self::secret(self.dhchap, self.dhchap_secret),
+            dhchap_controller_secret: Self::secret(self.dhchap_controller, self.dhchap_controller_secret),
             tls_psk: Self::secret(self.tls, self.tls_psk),
             labels: labels_change(&now.labels, self.labels),
         };
@@ -497,7 +497,7 @@ impl Item for HostItem {
     }
 }
 
-impl Item for HostGroupItem {
+impl Item for CreateHostGroup {
     const NOUN: &'static str = "host-group";
 
     fn name(&self) -> String {
@@ -505,14 +505,12 @@ impl Item for HostGroupItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        let Self { name, hosts, labels } = self;
-        let labels = LabelsChange::setting(labels.into());
-        tx.create_host_group(CreateHostGroup { name, hosts: Some(hosts), labels }).await.map(drop)
+        tx.create_host_group(self).await.map(drop)
     }
 
     async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {
-        let labels = labels_change(&now.labels, self.labels);
-        let change = HostGroupChange { name: None, hosts: Some(self.hosts), labels };
+        let labels = now.labels.gone().then(self.labels);
+        let change = HostGroupChange { name: None, hosts: self.hosts, labels };
         tx.change_host_group(&self.name, change).await.map(drop)
     }
 }
@@ -558,15 +556,7 @@ impl Item for ConnectionItem {
     }
 }
 
-impl ScheduleItem {
-    fn settings(self) -> ScheduleChange {
-        let Self { rules, immutable_seconds, enabled, .. } = self;
-        let (rules, immutable) = (Some(rules), Some(immutable_seconds));
-        ScheduleChange { name: None, rules, immutable, enabled: Some(enabled) }
-    }
-}
-
-impl Item for ScheduleItem {
+impl Item for CreateSchedule {
     const NOUN: &'static str = "schedule";
 
     fn name(&self) -> String {
@@ -579,12 +569,7 @@ impl Item for ScheduleItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        let subject = match (self.volume.clone(), self.group.clone()) {
-            (Some(volume), None) => SubjectName::Volume(volume),
-            (None, Some(group)) => SubjectName::Group(group),
-            _ => return Err(Error::invalid("a schedule has either a volume or a volume group")),
-        };
-        tx.create_schedule(self.name.clone(), &subject, self.settings()).await.map(drop)
+        tx.create_schedule(self).await.map(drop)
     }
 
     async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {

@@ -4,32 +4,20 @@ use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::view::{Job, JobKind, JobState};
 use crate::{Error, Result};
-use serde::Serialize;
-
-/// All jobs, the newest last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListJobs;
-
-/// One job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowJob {
-    /// Its identity.
-    pub id: String,
-}
-
-/// Cancel a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CancelJob {
-    /// Its identity.
-    pub id: String,
-}
 
 verbs! {
-    ListJobs -> Vec<Job>, Read "list" "job", Viewer
+    #![tag = "jobs"]
+
+    /// List jobs
+    ///
+    /// Running jobs continue after a restart. Completed jobs are not listed after a restart.
+    ListJobs {} -> Vec<Job>, Read "list" "job", Viewer, at GET "/jobs"
         => |tx, _| Ok(tx.array.jobs.list());
-    ShowJob -> Job, Read "show" "job", Viewer, about id
+    /// Get a job
+    ShowJob { id } -> Job, Read "show" "job", Viewer, about id, at GET "/jobs/{id}"
         => |tx, it| tx.array.jobs.get(&it.id);
-    CancelJob -> Job, Change "cancel" "job", Operator, about id
+    /// Cancel a job
+    CancelJob { id } -> Job, Change "cancel" "job", Operator, about id, at POST "/jobs/{id}/cancel"
         => |tx, it| tx.cancel_job(&it.id).await;
 }
 

@@ -83,7 +83,7 @@ mod view;
 mod volume;
 mod witness;
 
-pub use ::directory::{AuthorizationRequest, Ldap, Oidc, Settings as DirectorySettings};
+pub use ::directory::AuthorizationRequest;
 pub use access::{
     ChangeOwnPassword, ChangeUser, CreateToken, CreateUser, DeleteToken, DeleteUser, FIRST_USER, ListTokens,
     ListUsers, NewToken, ShowOwnUser, ShowUser,
@@ -143,20 +143,21 @@ pub use notification::{
     ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, ListNotificationTargets,
     NotificationTargetChange, ShowNotificationTarget, TestNotificationTarget,
 };
-pub use notify::{AuditMessage, Content, Destination, Protection as MailProtection};
+pub use notify::AuditMessage;
 pub use overwrite::{Examined, Words, refusal};
 pub use page::{LabelSelector, ListPage, Listed, Paged};
 pub use parts::{Parts, Threads};
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance, ShowReplicationHistory};
 pub use points::{ListReplicationPoints, ReplicationPoint};
 pub use policy::PolicyInForce;
-pub use portal::{CreatePortal, DeletePortal, ListPortals, Portal, PortalState, ShowPortal};
+pub use portal::{CreatePortal, DeletePortal, ListPortals, Portal, PortalRemoval, PortalState, ShowPortal};
 pub use ports::{OwnPorts, shared_numbers};
 pub use records::{
-    ArrayIdentity, Chap, Compression, DAY_MINUTES, DirectoryId, Endpoint, Error, Grant, GroupId, HostGroupId,
-    HostId, Identity, Kind, Labels, LabelsChange, LimitWindow, Limits, LimitsChange, OnLinkLoss, Policy,
-    PolicyChange, PortalEntry, PortalProtocol, Portals, ReplicationId, ReplicationMode, ReplicationRole,
-    Result, Role, Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId, Weekday, Window, present,
+    ArrayIdentity, Chap, Compression, Content, DAY_MINUTES, Destination, DirectoryId, DirectorySettings,
+    Endpoint, Error, Grant, GroupId, HostGroupId, HostId, Identity, Kind, Labels, LabelsChange, Ldap,
+    LimitWindow, Limits, LimitsChange, Oidc, OnLinkLoss, Policy, PolicyChange, PortalEntry, PortalProtocol,
+    Portals, Protection as MailProtection, ReplicationId, ReplicationMode, ReplicationRole, Result, Role,
+    Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId, Weekday, Window, present,
 };
 pub use recover::{has_sealed_secrets, kept_threads, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};

@@ -5,8 +5,10 @@ use crate::transaction::Transaction;
 use crate::view::NotificationTarget;
 use crate::{Error, Result, check};
 use history::Severity;
-use notify::{Content, Destination};
-use records::{Edit, Named, NotificationTargetEntry, NotificationTargetId, Record, Secret};
+use notify::Deliver;
+use records::{
+    Content, Destination, Edit, Named, NotificationTargetEntry, NotificationTargetId, Record, Secret,
+};
 use serde::Serialize;
 use std::collections::BTreeSet;
 

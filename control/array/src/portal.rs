@@ -10,109 +10,148 @@ use crate::membership::ControllerState;
 use crate::moving_addresses::{Movable, check_movable, check_owner};
 use crate::ports::{MAX_PORTS, OwnPorts};
 use crate::request::verbs;
+use crate::shape::{shapes, time};
 use crate::transaction::Transaction;
 use crate::{Error, Result, check};
 use iscsi::Portal as Listener;
 use records::{Config, Edit, Endpoint, PortalEntry, PortalProtocol, Portals, Record};
 use scsi::PortGroup;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use transport::{BoundPortal, ConnectionLimits};
+use utoipa::{IntoParams, ToSchema};
 
 /// TCP ports where none is given: iSCSI (RFC 7143, 13.1), NVMe/TCP (NVM Express TCP Transport Specification, 3.1.1).
 const ISCSI_PORT: u16 = 3260;
 const NVME_PORT: u16 = 4420;
 
-/// All portals, by controller and number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListPortals;
-
-/// One portal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowPortal {
-    /// Its number, or its address.
-    pub which: String,
-}
-
-/// Add a portal, which serves at once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A portal to add.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewPortal)]
 pub struct CreatePortal {
-    /// Address, with a TCP port unless it is that of the protocol.
+    /// Address of the controller's machine, with a TCP port unless it is that of the protocol: 3260, or 4420.
+    #[schema(example = "10.0.0.1")]
     pub address: String,
-    /// By which protocol hosts use it.
+    /// Protocol; `iscsi` by default. `fibre-channel` is refused: ports of adapters are options of the start.
+    #[serde(default = "iscsi")]
     pub protocol: PortalProtocol,
-    /// Whose it is; `None`: of the controller that is the home.
+    /// Number of the controller; the home by default.
+    #[serde(default)]
     pub controller: Option<u16>,
-    /// Whether hosts have to use TLS: of NVMe/TCP alone.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// Require TLS 1.3 of hosts, by their PSKs; of `nvme-tcp` alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// Its address moves: the home serves it while the controller does not.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// Let its address move: it is that of the home while the controller does not serve it. Portals of `nvme-tcp` that move are
+    /// always served by the home. The address must not be configured on a machine: its controller adds it to the interface that
+    /// has an address in the same network. `ashlard` needs CAP_NET_ADMIN and CAP_NET_RAW for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moves: bool,
-    /// Also if it can't listen now.
+    /// Add the portal even if it can't listen on the address now, such as for a network that comes later.
+    #[serde(default)]
     pub force: bool,
 }
 
-/// Remove a portal that the array keeps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeletePortal {
-    /// Its number, or its address.
-    pub which: String,
-    /// Also if hosts use it.
+fn iscsi() -> PortalProtocol {
+    PortalProtocol::Iscsi
+}
+
+/// How a portal is removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PortalRemoval {
+    /// Remove the portal even if hosts use it; they are asked to log out.
+    #[serde(default)]
     pub force: bool,
-    /// Hosts that may lose their last path by that.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    /// Hosts that may lose their last path by that: names with commas between them.
+    #[serde(default, deserialize_with = "names", skip_serializing_if = "BTreeSet::is_empty")]
+    #[param(value_type = String)]
     pub cut_off: BTreeSet<String>,
 }
 
-verbs! {
-    ListPortals -> Vec<Portal>, Read "list" "portal", Viewer
-        => |tx, _| Ok(tx.array.list_portals());
-    ShowPortal -> Portal, Read "show" "portal", Viewer, about which
-        => |tx, it| tx.array.portal(&it.which);
-    CreatePortal -> Portal, Change "create" "portal", Admin, about address
-        => |tx, it| tx.create_portal(it).await;
-    DeletePortal -> (), Change "delete" "portal", Admin, about which
-        => |tx, it| tx.delete_portal(it).await;
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<BTreeSet<String>, D::Error> {
+    let names = String::deserialize(deserializer)?;
+    Ok(names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
-/// A portal as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+verbs! {
+    #![tag = "array"]
+
+    /// List portals
+    ListPortals {} -> Vec<Portal>, Read "list" "portal", Viewer, at GET "/portals"
+        => |tx, _| Ok(tx.array.list_portals());
+    /// Get a portal
+    ShowPortal {
+        /// Number, or address with the TCP port
+        number
+    } -> Portal, Read "show" "portal", Viewer, about number, at GET "/portals/{number}"
+        => |tx, it| tx.array.portal(&it.number);
+    /// Add a portal
+    ///
+    /// It serves hosts at once, and again after a restart, beside those that options of the start give. An address that can't be
+    /// listened on is refused, unless `force` is given; then it is tried again every second.
+    CreatePortal -> Portal, Change "create" "portal", Admin, about address, at POST "/portals" 201
+        => |tx, it| tx.create_portal(it).await;
+    /// Remove a portal
+    ///
+    /// Refused while hosts use it, unless `force` is given; they are asked to log out. A host that has no other path must be named in
+    /// `cut_off`. A portal that is given by an option of the start can't be removed here.
+    DeletePortal {
+        /// Number, or address with the TCP port
+        number;
+        query how: PortalRemoval
+    } -> (), Change "delete" "portal", Admin, about number, at DELETE "/portals/{number}" says "Removed"
+        => |tx, it| tx.delete_portal(&it.number, &it.how).await;
+}
+
+/// A portal: where hosts reach the array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = TargetPortal)]
 pub struct Portal {
-    /// Its number: relative target port identifier and, of iSCSI, target portal group tag.
+    /// Number, which it keeps: relative target port identifier and, of iSCSI, target portal group tag.
     pub number: u16,
-    /// The controller whose it is.
+    /// Number of the controller whose it is.
     pub controller: u16,
-    /// By which protocol hosts use it.
+    /// Protocol.
     pub protocol: PortalProtocol,
-    /// Address and TCP port where it listens, or is to; or the WWPN.
+    /// Address and TCP port, or the WWPN.
+    #[schema(example = "10.0.0.1:3260")]
     pub address: String,
-    /// An option of the controller's start names it.
+    /// Whether it is given by an option of the controller's start; such a portal can't be removed here.
     pub by_option: bool,
-    /// Whether hosts have to use TLS there.
+    /// Whether hosts have to use TLS.
     pub tls: bool,
-    /// Whether its address moves to the home while the controller does not serve it.
+    /// Whether its address moves to the home while its controller does not serve it.
     pub moves: bool,
-    /// The controller that serves it now: another one than its own only if it moves.
+    /// Number of the controller that serves it now: another one than its own only if it moves.
     pub served_by: u16,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-    /// Whether it listens.
+    /// State.
     pub state: PortalState,
+    /// Reason for which it does not listen; `null` if it does, or it is not known.
+    pub reason: Option<String>,
     /// Hosts that use it now.
     pub hosts: Vec<String>,
+    /// Time since which it has its number.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created: u64,
 }
 
-/// Whether a portal listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// State of a portal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum PortalState {
-    /// It does.
+    /// It listens.
     Listening,
-    /// It can't, for this reason.
-    Down(String),
+    /// It can't listen; that is tried again every second.
+    Down,
     /// It is another controller's.
     Elsewhere,
+}
+
+shapes! {
+    Portal: "TargetPortals" "Portals." "Sorted by number";
 }
 
 impl Array {
@@ -197,12 +236,17 @@ impl Array {
             let served_by = if moved.contains(&number) { own.controller } else { controller };
             let is_here = served_by == own.controller;
             let address = open.get(&number).filter(|_| is_here);
-            let state = match address {
-                _ if !is_here => PortalState::Elsewhere,
-                Some(address) => down.get(address).cloned().map_or(PortalState::Listening, PortalState::Down),
+            let reason = match address {
+                _ if !is_here => None,
+                Some(address) => down.get(address).cloned(),
                 // A port of an adapter listens as long as the array is served.
-                None if endpoint.protocol == PortalProtocol::FibreChannel => PortalState::Listening,
-                None => PortalState::Down("it is not open yet".into()),
+                None if endpoint.protocol == PortalProtocol::FibreChannel => None,
+                None => Some("it is not open yet".into()),
+            };
+            let state = match &reason {
+                _ if !is_here => PortalState::Elsewhere,
+                Some(_) => PortalState::Down,
+                None => PortalState::Listening,
             };
             let hosts = users.get(&number).into_iter().flatten().cloned().collect();
             let protocol = endpoint.protocol;
@@ -216,9 +260,10 @@ impl Array {
                 tls,
                 moves,
                 served_by,
-                created,
                 state,
+                reason,
                 hosts,
+                created,
             }
         };
         config.portals.iter().filter(is_shown).map(portal).collect()
@@ -413,9 +458,9 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    async fn delete_portal(&mut self, DeletePortal { which, force, cut_off }: DeletePortal) -> Result<()> {
+    async fn delete_portal(&mut self, which: &str, how: &PortalRemoval) -> Result<()> {
         let own = self.array.own_ports.get().ok_or_else(not_settled)?;
-        let portal = self.array.portal(&which)?;
+        let portal = self.array.portal(which)?;
         if portal.by_option {
             return Err(Error::precondition(format!(
                 "portal {} is given by an option of the start of controller {}: take it out of ashlar.toml, or of the command line, \
@@ -423,7 +468,7 @@ impl Transaction<'_> {
                 portal.number, portal.controller
             )));
         }
-        self.check_users(&portal, force, &cut_off)?;
+        self.check_users(&portal, how)?;
         let entry = {
             let config = self.array.config();
             let mut of = config.portals.of(portal.controller);
@@ -443,7 +488,7 @@ impl Transaction<'_> {
 
     /// Refuses to take a portal from hosts that use it, unless that is wanted; and the last path of a host, unless
     /// the host is named.
-    fn check_users(&self, portal: &Portal, force: bool, cut_off: &BTreeSet<String>) -> Result<()> {
+    fn check_users(&self, portal: &Portal, PortalRemoval { force, cut_off }: &PortalRemoval) -> Result<()> {
         let users = self.array.port_users(&self.array.config());
         let elsewhere =
             |host: &String| users.iter().any(|(port, hosts)| *port != portal.number && hosts.contains(host));
@@ -463,7 +508,7 @@ impl Transaction<'_> {
             .about("cut_off"));
         }
         let used: Vec<_> = portal.hosts.iter().filter(|host| !cut_off.contains(*host)).cloned().collect();
-        if !used.is_empty() && !force {
+        if !used.is_empty() && !*force {
             return Err(Error::precondition(format!(
                 "portal {} is used by {}, which have other paths: remove it from their configuration first, or remove it with \
                  --force (in the API: `force`): they are asked to log out",

@@ -8,13 +8,13 @@ use crate::service::quotas::mapped;
 use crate::service::schedules::{next_run, zone_of};
 use crate::view::{
     ArrayStatus, BinnedDisk, BriefStatus, Connection, Group, Host, HostGroup, KeySourceKind, Protection,
-    Schedule, Settings, Snapshot, Space, State, SubjectName, Volume,
+    Schedule, Settings, Snapshot, Space, State, Volume,
 };
 use block::{Disk, DiskId};
 use history::Sample;
 use records::{
     Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Peer, ScheduleEntry,
-    SnapshotEntry, Subject, VolumeEntry,
+    SnapshotEntry, VolumeEntry,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -203,19 +203,15 @@ impl Array {
     /// One schedule.
     pub(crate) fn schedule(&self, config: &Config, entry: &ScheduleEntry) -> Schedule {
         let own = || config.snapshots.iter().filter(|snapshot| snapshot.schedule == Some(entry.id));
-        let subject = match entry.subject {
-            Subject::Volume(id) => SubjectName::Volume(config.disk_name(id).unwrap_or_default().to_owned()),
-            Subject::Group(id) => {
-                SubjectName::Group(config.groups.get(id).map(|group| group.name.clone()).unwrap_or_default())
-            }
-        };
+        let (volume, group) = config.subject_names(entry.subject);
         Schedule {
             id: entry.id,
             name: entry.name.clone(),
             created: entry.created,
-            subject,
+            volume,
+            group,
             rules: entry.rules.clone(),
-            immutable: entry.immutable,
+            immutable_seconds: entry.immutable,
             enabled: entry.enabled,
             next: next_run(entry, &zone_of(&config.settings)),
             last: own().map(|snapshot| snapshot.created).max(),
@@ -378,6 +374,7 @@ impl Array {
         Some(Connection {
             volume,
             volume_id,
+            naa: scsi::naa(volume_id),
             host: host.map(|it| it.name.clone()),
             host_id: host.map(|it| it.id),
             host_group: host_group.map(|it| it.name.clone()),

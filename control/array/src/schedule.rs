@@ -17,46 +17,32 @@ use crate::view::{Schedule, Snapshot, SubjectName};
 use crate::{Error, Result, check};
 use history::Severity;
 use records::{
-    DiskEntry, Edit, Labels, Record, ScheduleEntry, ScheduleId, SnapshotEntry, Subject, VolumeEntry,
+    Config, DiskEntry, Edit, Labels, Record, Rule, ScheduleEntry, ScheduleId, SnapshotEntry, Subject,
+    VolumeEntry,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-/// Create a snapshot schedule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A new schedule for a `volume` or a `group`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewSchedule)]
 pub struct CreateSchedule {
-    /// Its name.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// What it takes snapshots of.
-    pub subject: SubjectName,
-    /// What to set; rules are needed.
-    pub change: ScheduleChange,
-}
-
-/// All schedules, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListSchedules;
-
-/// One schedule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowSchedule {
-    /// Its name.
-    pub name: String,
-}
-
-/// Change a schedule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeSchedule {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: ScheduleChange,
-}
-
-/// Delete a schedule; its snapshots stay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteSchedule {
-    /// Its name.
-    pub name: String,
+    /// Volume. Not allowed with `group`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// Volume group. Not allowed with `volume`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Rules, 1 to 16.
+    pub rules: Vec<Rule>,
+    /// Retention lock: seconds during which a snapshot cannot be deleted; default 0.
+    #[serde(default)]
+    pub immutable_seconds: u64,
+    /// Whether the schedule is active; default true.
+    pub enabled: Option<bool>,
 }
 
 /// Take the snapshots of a schedule, and let go of those that it no longer keeps.
@@ -69,52 +55,66 @@ pub struct RunSchedule {
 }
 
 verbs! {
-    CreateSchedule -> Schedule, Change "create" "schedule", Operator, about name
-        => |tx, it| tx.create_schedule(it.name, &it.subject, it.change).await;
-    ListSchedules -> Vec<Schedule>, Read "list" "schedule", Viewer
+    #![tag = "schedules"]
+
+    /// Create a snapshot schedule
+    CreateSchedule -> Schedule, Change "create" "schedule", Operator, about name, at POST "/schedules" 201
+        => |tx, it| tx.create_schedule(it).await;
+    /// List snapshot schedules
+    ListSchedules {} -> Vec<Schedule>, Read "list" "schedule", Viewer, at GET "/schedules"
         => |tx, _| Ok(tx.array.list_schedules(&tx.array.config()));
-    ShowSchedule -> Schedule, Read "show" "schedule", Viewer, about name
+    /// Get a snapshot schedule
+    ShowSchedule { name } -> Schedule, Read "show" "schedule", Viewer, about name, at GET "/schedules/{name}"
         => |tx, it| {
             let config = tx.array.config();
             config.schedules.named(&it.name).map(|found| tx.array.schedule(&config, found))
         };
-    ChangeSchedule -> Schedule, Change "change" "schedule", Operator, about name
+    /// Change a snapshot schedule
+    ChangeSchedule { name; body change: ScheduleChange } -> Schedule, Change "change" "schedule", Operator, about name,
+        at PATCH "/schedules/{name}"
         => |tx, it| tx.change_schedule(&it.name, it.change).await;
-    DeleteSchedule -> (), Change "delete" "schedule", Operator, about name
+    /// Delete a snapshot schedule
+    ///
+    /// Its snapshots are kept.
+    DeleteSchedule { name } -> (), Change "delete" "schedule", Operator, about name, at DELETE "/schedules/{name}"
         => |tx, it| tx.delete_schedule(&it.name).await;
     RunSchedule -> Vec<Snapshot>, Change "run" "schedule", Operator, about name
         => |tx, it| tx.run_schedule(&it.name, it.now).await;
 }
 
+impl CreateSchedule {
+    /// What creates a schedule like this one.
+    pub(crate) fn of(config: &Config, entry: &ScheduleEntry) -> Self {
+        let (volume, group) = config.subject_names(entry.subject);
+        let ScheduleEntry { name, rules, immutable, enabled, .. } = entry.clone();
+        Self { name, volume, group, rules, immutable_seconds: immutable, enabled: Some(enabled) }
+    }
+
+    /// What makes another schedule like the one that it creates.
+    pub(crate) fn settings(self) -> ScheduleChange {
+        let (rules, immutable_seconds) = (Some(self.rules), Some(self.immutable_seconds));
+        ScheduleChange { name: None, rules, immutable_seconds, enabled: self.enabled.or(Some(true)) }
+    }
+}
+
 impl Transaction<'_> {
-    pub async fn create_schedule(
-        &mut self,
-        name: String,
-        subject: &SubjectName,
-        mut change: ScheduleChange,
-    ) -> Result<Schedule> {
+    pub async fn create_schedule(&mut self, new: CreateSchedule) -> Result<Schedule> {
+        let name = new.name.clone();
         check::name("schedule", &name)?;
         let subject = {
             let config = self.array.config();
             config.schedules.free(&name)?;
-            match subject {
-                SubjectName::Volume(name) => Subject::Volume(config.volumes.named(name)?.id),
-                SubjectName::Group(name) => Subject::Group(config.groups.named(name)?.id),
+            match SubjectName::of(new.volume.clone(), new.group.clone())? {
+                SubjectName::Volume(name) => Subject::Volume(config.volumes.named(&name)?.id),
+                SubjectName::Group(name) => Subject::Group(config.groups.named(&name)?.id),
             }
         };
         let (id, now) = (ScheduleId(self.id64()), self.array.clock.schedule_now());
-        let mut entry = ScheduleEntry {
-            id,
-            name,
-            created: now,
-            subject,
-            rules: Vec::new(),
-            immutable: 0,
-            enabled: true,
-            handled_until: now,
-        };
-        change.rules.get_or_insert_default();
-        set(&self.array.config(), &mut entry, change, now)?;
+        let (created, handled_until) = (now, now);
+        let (rules, immutable, enabled) = (Vec::new(), 0, true);
+        let mut entry =
+            ScheduleEntry { id, name, created, subject, rules, immutable, enabled, handled_until };
+        set(&self.array.config(), &mut entry, new.settings(), now)?;
         self.commit(vec![Edit::Put(Record::Schedule(entry.clone()))]).await?;
         self.done("schedule.created", "schedule", &entry.name, "was created");
         self.schedule_now(id)

@@ -8,14 +8,14 @@ use crate::transaction::Transaction;
 use crate::view::Job;
 use history::Severity;
 use records::{Edit, Record};
-use serde::Serialize;
-
-/// Read and verify everything on the drives.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StartScrub;
 
 verbs! {
-    StartScrub -> Job, Change "start" "scrub", Operator
+    #![tag = "drives"]
+
+    /// Start a scrub
+    ///
+    /// Reads and verifies all data in use, and repairs what is wrong.
+    StartScrub {} -> Job, Change "start" "scrub", Operator, at POST "/scrub" 202 says "The job"
         => |tx, _| tx.start_scrub().await;
 }
 

@@ -31,15 +31,15 @@ pub struct Listing {
     pub labelled: bool,
 }
 
-/// Declares shapes, and those whose lists can be asked for, such as `Group: "Groups" "Volume groups." by "name", labels`.
+/// Declares shapes, and those whose lists can be asked for, such as `Group: "Groups" "Volume groups." "Sorted by name", labels`.
 macro_rules! shapes {
-    ($($shape:ty $(: $name:literal $about:literal by $order:literal $(, $labels:ident)?)?;)*) => {$(
+    ($($shape:ty $(: $name:literal $about:literal $order:literal $(, $labels:ident)?)?;)*) => {$(
         impl $crate::shape::Shape for $shape {
             $(
                 const LISTING: Option<$crate::shape::Listing> = Some($crate::shape::Listing {
                     name: $name,
                     about: $about,
-                    order: concat!("Sorted by ", $order, " unless `sort` is given."),
+                    order: concat!($order, " unless `sort` is given."),
                     labelled: $crate::shape::labelled!($($labels)?),
                 });
                 $crate::shape::labels!($($labels)?);

@@ -4,14 +4,15 @@ use crate::Result;
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use history::Severity;
-use serde::Serialize;
-
-/// Confirm that the time of day is right although the array saw it jump: retention follows it again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ConfirmTime;
 
 verbs! {
-    ConfirmTime -> (), Change "confirm" "time", Admin
+    #![tag = "array"]
+
+    /// Confirm the time of day after a clock jump
+    ///
+    /// After a jump of the system clock nothing expires until the time is confirmed or the clock is back. The recycle bin,
+    /// retention locks and schedule retention then follow the clock again.
+    ConfirmTime {} -> (), Change "confirm" "time", Admin, at POST "/array/confirm-time" says "Confirmed"
         => |tx, _| tx.confirm_time().await;
 }
 

@@ -1,12 +1,14 @@
 //! Results of requests, and names in them: plain values.
 
 use crate::policy::PolicyInForce;
-use crate::shape::{shapes, time};
+use crate::shape::{digits, shapes, some_time, time};
 use block::DiskId;
 use engine::Ratios;
 use history::{Sample, Severity};
-use notify::{Content, Destination};
-use records::{Config, GroupId, HostGroupId, HostId, Labels, Limits, Policy, Rule, ScheduleId, Scrub};
+use records::{
+    Config, Content, Destination, GroupId, HostGroupId, HostId, Labels, Limits, Policy, Rule, ScheduleId,
+    Scrub,
+};
 use serde::Serialize;
 use shelf::pool::{DriveStatus, KeySource, PoolStatus};
 use std::borrow::Cow;
@@ -16,7 +18,12 @@ use std::time::Duration;
 use utoipa::ToSchema;
 
 shapes! {
-    Group: "Groups" "Volume groups." by "name", labels;
+    Group: "Groups" "Volume groups." "Sorted by name", labels;
+    Schedule: "Schedules" "Schedules." "Sorted by name";
+    Host: "Hosts" "Hosts." "Sorted by name", labels;
+    HostGroup: "HostGroups" "Host groups." "Sorted by name", labels;
+    Job: "Jobs" "Jobs." "Newest last";
+    Connection: "Connections" "Connections." "Sorted by volume";
 }
 
 /// A volume as an operator sees it. Sizes in bytes.
@@ -119,28 +126,37 @@ pub struct Snapshot {
     pub connections: Vec<Connection>,
 }
 
-/// A snapshot schedule as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A snapshot schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Schedule {
-    /// Its identity.
-    pub id: ScheduleId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Permanent identifier: 16 hex digits.
+    #[schema(value_type = String)]
+    pub id: ScheduleId,
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// What it takes snapshots of.
-    pub subject: SubjectName,
-    /// When, and how many are kept.
+    /// Volume to snapshot; `null` for a group.
+    pub volume: Option<String>,
+    /// Volume group to snapshot, consistent across its volumes; `null` for a volume.
+    pub group: Option<String>,
+    /// Rules. Rules that are due at the same time share one snapshot; it is eradicated when no rule retains it.
     pub rules: Vec<Rule>,
-    /// Minimum age in seconds at which a snapshot can be deleted.
-    pub immutable: u64,
-    /// It takes snapshots.
+    /// Retention lock: seconds during which a snapshot cannot be deleted.
+    pub immutable_seconds: u64,
+    /// Whether the schedule is active.
     pub enabled: bool,
-    /// When it runs next, in seconds since 1970.
+    /// Next run; `null`: never.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub next: Option<u64>,
-    /// When the newest of its snapshots was taken, in seconds since 1970.
+    /// Time of its newest snapshot; `null` if it has none.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub last: Option<u64>,
-    /// How many snapshots it has.
+    /// Number of its snapshots.
     pub snapshots: usize,
 }
 
@@ -224,84 +240,99 @@ pub struct Group {
     pub labels: Labels,
 }
 
-/// A host as an operator sees it. Secrets are never shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A host. Secrets are never shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Host {
-    /// Its identity.
-    pub id: HostId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its initiator names, in lower case.
+    /// Permanent identifier: 16 hex digits.
+    #[schema(value_type = String)]
+    pub id: HostId,
+    /// iSCSI initiator names, in lower case.
     pub initiators: Vec<String>,
-    /// Its NVMe qualified names.
+    /// NVMe qualified names (NQNs) for NVMe/TCP.
     pub nqns: Vec<String>,
-    /// Its WWPNs of Fibre Channel.
+    /// N_Port names (WWPNs) for Fibre Channel, as pairs of hexadecimal digits with colons.
     pub wwpns: Vec<String>,
-    /// The CHAP user that it must log in as.
+    /// CHAP user of the host; `null` if CHAP is not required.
     pub chap_user: Option<String>,
-    /// The CHAP user that the array answers as.
+    /// CHAP user of the array (mutual CHAP); `null` if mutual CHAP is off.
     pub mutual_user: Option<String>,
-    /// It must authenticate by DH-HMAC-CHAP over NVMe/TCP.
+    /// The host must authenticate over NVMe/TCP with its DH-HMAC-CHAP secret.
     pub dhchap: bool,
-    /// The array can authenticate by DH-HMAC-CHAP.
+    /// The array has a DH-HMAC-CHAP secret of its own, with which it authenticates if the host asks.
     pub dhchap_controller: bool,
-    /// It must use TLS over NVMe/TCP.
+    /// The host has a PSK and must use TLS over NVMe/TCP.
     pub tls: bool,
-    /// When it was made, in seconds since 1970.
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// The host group that it is in.
+    /// Host group; `null` if it is in none.
     pub host_group: Option<String>,
-    /// Its identity.
+    /// Permanent identifier of the host group.
+    #[schema(value_type = Option<String>)]
     pub host_group_id: Option<HostGroupId>,
-    /// Its labels.
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
-    /// What it sees, by itself or by its group, in order of LUNs.
+    /// Connected volumes and snapshots, including those of its host group.
     pub connections: Vec<Connection>,
-    /// Sessions that its initiators have now.
+    /// Current number of iSCSI sessions, at the portals of all controllers.
     pub sessions: usize,
-    /// NVMe controllers that it has now.
+    /// Current number of NVMe/TCP controllers.
     pub controllers: usize,
-    /// Sessions that its Fibre Channel ports have now, each with a target port.
+    /// Current number of Fibre Channel sessions: pairs of an initiator port and a target port.
     pub fibre_channel_sessions: usize,
-    /// Log-ins of its initiators that were refused, the last one first.
+    /// Refused iSCSI log-ins of its initiators, most recent first.
     pub refused_logins: Vec<RefusedLogin>,
 }
 
-/// A host group as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A host group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HostGroup {
-    /// Its identity.
-    pub id: HostGroupId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Permanent identifier: 16 hex digits.
+    #[schema(value_type = String)]
+    pub id: HostGroupId,
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// Names of its hosts.
+    /// Hosts.
     pub hosts: Vec<String>,
-    /// Its labels.
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
-    /// What it sees, in order of LUNs.
+    /// Volumes and snapshots connected to all of its hosts.
     pub connections: Vec<Connection>,
 }
 
-/// A volume seen by a host, by a host group, or by a host because of its group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A connection of a volume or snapshot to a host or host group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 pub struct Connection {
-    /// The volume's name.
+    /// Volume or snapshot.
     pub volume: String,
-    /// Its identity.
+    /// Permanent identifier of the volume or snapshot.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
     pub volume_id: DiskId,
-    /// The host's name.
+    /// Identifier reported to hosts (NAA, VPD page 83h).
+    pub naa: String,
+    /// Host; `null` for a connection to a host group.
     pub host: Option<String>,
-    /// The host's identity.
+    /// Permanent identifier of the host.
+    #[schema(value_type = Option<String>)]
     pub host_id: Option<HostId>,
-    /// The host group's name.
+    /// Host group; in the connections of a host, the group that the connection is inherited from.
     pub host_group: Option<String>,
-    /// The host group's identity.
+    /// Permanent identifier of the host group.
+    #[schema(value_type = Option<String>)]
     pub host_group_id: Option<HostGroupId>,
-    /// The LUN under which it is seen.
+    /// Logical unit number.
     pub lun: u16,
-    /// Writes are refused, because of the connection or of the snapshot.
+    /// Whether writes are refused, by the connection or because the snapshot is not writable.
     pub read_only: bool,
 }
 
@@ -542,6 +573,15 @@ pub enum SubjectName {
 }
 
 impl SubjectName {
+    /// Either a volume or a volume group.
+    pub(crate) fn of(volume: Option<String>, group: Option<String>) -> crate::Result<Self> {
+        match (volume, group) {
+            (Some(volume), None) => Ok(Self::Volume(volume)),
+            (None, Some(group)) => Ok(Self::Group(group)),
+            _ => Err(crate::Error::invalid("name either a volume or a volume group")),
+        }
+    }
+
     /// For the audit log, with its name if it was given by its identity.
     pub(crate) fn shown(&self, config: &Config) -> String {
         match self {
@@ -578,75 +618,91 @@ pub struct Health {
     pub read_bytes: Option<u64>,
 }
 
-/// A log-in that was refused, once or several times.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A log-in over iSCSI or a connect over NVMe/TCP that was refused or broke off, once or repeatedly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RefusedLogin {
-    /// The initiator's name, when it gave one.
+    /// iSCSI initiator name or NQN; `null` if none was sent.
     pub initiator: Option<String>,
-    /// The host that has the name; `None` if no host has it.
+    /// Host with this name; `null` if there is none.
     pub host: Option<String>,
-    /// From where.
+    /// Source address.
+    #[schema(value_type = String)]
     pub address: IpAddr,
-    /// The portal's number.
+    /// Portal number, from 1; those of NVMe/TCP come after those of iSCSI.
     pub portal: u16,
-    /// Why, for programs, such as `wrong-chap-secret`.
+    /// Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
+    /// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
+    /// `access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused`,
+    /// `tls-required`, `tls-handshake`, `tls-identity` or `protocol-error`.
+    #[schema(value_type = String)]
     pub cause: Cow<'static, str>,
-    /// Why, for people.
+    /// Human-readable cause.
     pub reason: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// When first, in seconds since 1970.
+    /// First occurrence.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub first: u64,
-    /// When last.
+    /// Most recent occurrence.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub last: u64,
 }
 
-/// What a job does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Kind of job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum JobKind {
-    /// A drive is emptied, as asked for.
+    /// Evacuation of a drive, started by a user.
     Evacuate,
-    /// The data of a failed drive are rebuilt on the others.
+    /// Rebuild of the data of a failed drive. Cannot be cancelled.
     Rebuild,
-    /// Everything in use is read and verified.
+    /// Scrub: all data in use is read and verified.
     Scrub,
 }
 
-/// How far a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// State of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// Not at its end.
+    /// In progress.
     Running,
-    /// It did what it was to do.
+    /// Completed successfully.
     Done,
-    /// It could not; the message says why.
+    /// Failed; see `message`.
     Failed,
-    /// Cancelled.
+    /// Cancelled by a user.
     Cancelled,
 }
 
-/// Work that takes long.
-#[derive(Clone, Debug, PartialEq)]
+/// A background job.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Job {
-    /// Eight hex digits.
+    /// Identifier: eight hex digits.
     pub id: String,
-    /// What it does.
+    /// Kind of job.
     pub kind: JobKind,
-    /// The slot of the drive that it is about.
+    /// Slot of the drive concerned; `null` if none is.
     pub slot: Option<usize>,
-    /// What it does, for people.
-    pub what: String,
-    /// The user who started it; `array` for what the array started.
+    /// Description.
+    pub description: String,
+    /// User who started it; `array` if the array did.
     pub user: String,
-    /// When it began, in seconds since 1970.
+    /// Start time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub started: u64,
-    /// When it ended, in seconds since 1970.
+    /// End time; `null` while it runs.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub ended: Option<u64>,
-    /// How far it is.
+    /// State.
     pub state: JobState,
-    /// The part that is done, 0 to 1.
+    /// Completed fraction, 0 to 1.
+    #[schema(extensions(("x-unit" = json!("fraction"))))]
     pub progress: f64,
-    /// What came of it, for people.
+    /// Result in words; `null` if there is none yet.
     pub message: Option<String>,
 }
 

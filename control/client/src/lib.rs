@@ -38,15 +38,7 @@ pub struct Request<A> {
 
 impl<A> Request<A> {
     fn new(method: &'static str, path: String, schema: &'static str) -> Self {
-        Self {
-            method,
-            path,
-            query: String::new(),
-            body: None,
-            schema,
-            parameters: "",
-            response: PhantomData,
-        }
+        Self { method, path, query: String::new(), body: None, schema, parameters: "", response: PhantomData }
     }
 
     /// With the given fields of a query that can have these parameters.

@@ -1,13 +1,14 @@
 //! LDAP: searches the user's entry, then checks the password by a simple bind (RFC 4511 4.2, RFC 4513 5.1.3).
 
 use crate::{
-    AuthorizationRequest, Credentials, Directory, DirectoryUser, Error, Ldap, MAX_GROUPS, MAX_NAME_BYTES,
-    Result, TIMEOUT, directory_user,
+    AuthorizationRequest, Credentials, Directory, DirectoryUser, Error, MAX_GROUPS, MAX_NAME_BYTES, Result,
+    TIMEOUT, directory_user,
 };
 use crate::{is_loopback, is_readable};
 use ldap3::{
     LdapConn, LdapConnSettings, LdapError, LdapResult, Scope, SearchEntry, SearchOptions, ldap_escape,
 };
+use records::Ldap;
 use std::time::{Duration, Instant};
 
 /// Result codes of RFC 4511, appendix A.
@@ -41,58 +42,57 @@ struct Exchange<'a> {
     deadline: Instant,
 }
 
-impl Ldap {
-    pub(crate) fn check(&self, secret: bool) -> Result<()> {
-        let wrong = |why: &str| Err(Error::failed(format!("the server {:?} {why}", self.server)));
-        let place = match self.server.split_once("://") {
-            Some(("ldaps", place)) if !self.starttls => place,
-            Some(("ldaps", _)) => return wrong("uses TLS already: STARTTLS is for ldap://"),
-            Some(("ldap", place)) => place,
-            _ => return wrong("is not an address such as ldaps://ldap.example.com"),
-        };
-        let (host, port) = match place.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-            _ => (place, None),
-        };
-        let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.:[]".contains(letter);
-        let number = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
-        if host.is_empty() || host.len() > 253 || !host.chars().all(is_valid) || !number {
-            return wrong("is not an address such as ldaps://ldap.example.com");
-        }
-        if self.encrypted() && host.starts_with('[') {
-            return wrong("is an IPv6 address: TLS needs a host name");
-        }
-        if !self.encrypted() && !is_loopback(host) {
-            return wrong("would receive passwords in clear text: use ldaps:// or STARTTLS");
-        }
-        if self.bind_dn.is_some() != secret {
-            return Err(Error::failed("give both a bind DN and its password, or neither"));
-        }
-        let names = [Some(&self.base), self.bind_dn.as_ref(), self.group_base.as_ref()];
-        if !names.into_iter().flatten().all(|it| is_readable(it)) {
-            return Err(Error::failed("a distinguished name has 1 to 256 bytes"));
-        }
-        let attribute = &self.user_attribute;
-        let letter = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '.';
-        if attribute.is_empty() || attribute.len() > MAX_NAME_BYTES || !attribute.chars().all(letter) {
-            return Err(Error::failed(format!(
-                "{attribute:?} is not an attribute name, such as uid or sAMAccountName"
-            )));
-        }
-        if self.ca.is_some() && !self.encrypted() {
-            return Err(Error::failed("a CA certificate needs TLS"));
-        }
-        Ok(trust::check(self.ca.as_deref())?)
+/// Refuses settings that can't work. `secret`: whether there is one.
+pub(crate) fn check(settings: &Ldap, secret: bool) -> Result<()> {
+    let wrong = |why: &str| Err(Error::failed(format!("the server {:?} {why}", settings.server)));
+    let place = match settings.server.split_once("://") {
+        Some(("ldaps", place)) if !settings.starttls => place,
+        Some(("ldaps", _)) => return wrong("uses TLS already: STARTTLS is for ldap://"),
+        Some(("ldap", place)) => place,
+        _ => return wrong("is not an address such as ldaps://ldap.example.com"),
+    };
+    let (host, port) = match place.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (place, None),
+    };
+    let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.:[]".contains(letter);
+    let number = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    if host.is_empty() || host.len() > 253 || !host.chars().all(is_valid) || !number {
+        return wrong("is not an address such as ldaps://ldap.example.com");
     }
+    if encrypted(settings) && host.starts_with('[') {
+        return wrong("is an IPv6 address: TLS needs a host name");
+    }
+    if !encrypted(settings) && !is_loopback(host) {
+        return wrong("would receive passwords in clear text: use ldaps:// or STARTTLS");
+    }
+    if settings.bind_dn.is_some() != secret {
+        return Err(Error::failed("give both a bind DN and its password, or neither"));
+    }
+    let names = [Some(&settings.base), settings.bind_dn.as_ref(), settings.group_base.as_ref()];
+    if !names.into_iter().flatten().all(|it| is_readable(it)) {
+        return Err(Error::failed("a distinguished name has 1 to 256 bytes"));
+    }
+    let attribute = &settings.user_attribute;
+    let letter = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '.';
+    if attribute.is_empty() || attribute.len() > MAX_NAME_BYTES || !attribute.chars().all(letter) {
+        return Err(Error::failed(format!(
+            "{attribute:?} is not an attribute name, such as uid or sAMAccountName"
+        )));
+    }
+    if settings.ca.is_some() && !encrypted(settings) {
+        return Err(Error::failed("a CA certificate needs TLS"));
+    }
+    Ok(trust::check(settings.ca.as_deref())?)
+}
 
-    fn encrypted(&self) -> bool {
-        self.starttls || self.server.starts_with("ldaps:")
-    }
+fn encrypted(settings: &Ldap) -> bool {
+    settings.starttls || settings.server.starts_with("ldaps:")
+}
 
-    /// The filter (RFC 4515) for a user. The name is escaped.
-    fn user_filter(&self, name: &str) -> String {
-        format!("({}={})", self.user_attribute, ldap_escape(name))
-    }
+/// The filter (RFC 4515) for a user. The name is escaped.
+fn user_filter(settings: &Ldap, name: &str) -> String {
+    format!("({}={})", settings.user_attribute, ldap_escape(name))
 }
 
 /// The filter for the groups of a user.
@@ -119,7 +119,7 @@ impl Server {
         let deadline = Instant::now() + self.timeout;
         let mut settings =
             LdapConnSettings::new().set_conn_timeout(self.timeout).set_starttls(self.settings.starttls);
-        if self.settings.encrypted() {
+        if encrypted(&self.settings) {
             settings = settings.set_config(trust::config(trust::roots(self.settings.ca.as_deref())?)?);
         }
         let opened = LdapConn::with_settings(settings, &self.settings.server);
@@ -199,7 +199,7 @@ impl Exchange<'_> {
     /// The entry of a user, which must be unique.
     fn find(&mut self, name: &str) -> Result<Option<SearchEntry>> {
         let Ldap { base, user_attribute, .. } = &self.server.settings;
-        let filter = self.server.settings.user_filter(name);
+        let filter = user_filter(&self.server.settings, name);
         let (mut found, all) = self.search(base, &filter, &[user_attribute, MEMBER_OF], 2)?;
         if found.len() > 1 || !all {
             return Err(Error::refused(format!("several entries below {base:?} have this user name")));

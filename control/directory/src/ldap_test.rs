@@ -19,9 +19,9 @@ fn passwords_are_sent_only_over_tls_or_to_loopback_addresses() {
     for server in
         ["ldaps://ldap.example.com", "ldaps://192.0.2.1:1636", "ldap://127.0.0.1:389", "ldap://[::1]"]
     {
-        assert!(settings(server).check(false).is_ok(), "{server}");
+        assert!(check(&settings(server), false).is_ok(), "{server}");
     }
-    assert!(Ldap { starttls: true, ..settings("ldap://ldap.example.com") }.check(false).is_ok());
+    assert!(check(&Ldap { starttls: true, ..settings("ldap://ldap.example.com") }, false).is_ok());
     for server in [
         "ldap://ldap.example.com",
         "ldapi:///run/ldapi",
@@ -31,17 +31,17 @@ fn passwords_are_sent_only_over_tls_or_to_loopback_addresses() {
         "a",
         "ldaps://[::1]",
     ] {
-        assert!(settings(server).check(false).is_err(), "{server}");
+        assert!(check(&settings(server), false).is_err(), "{server}");
     }
-    assert!(Ldap { starttls: true, ..settings("ldaps://ldap.example.com") }.check(false).is_err());
+    assert!(check(&Ldap { starttls: true, ..settings("ldaps://ldap.example.com") }, false).is_err());
     let searcher = Ldap { bind_dn: Some("cn=array,dc=example,dc=com".into()), ..settings("ldaps://a") };
-    assert!(searcher.check(true).is_ok() && searcher.check(false).is_err());
-    assert!(Ldap { user_attribute: "uid)(|".into(), ..settings("ldaps://a") }.check(false).is_err());
+    assert!(check(&searcher, true).is_ok() && check(&searcher, false).is_err());
+    assert!(check(&Ldap { user_attribute: "uid)(|".into(), ..settings("ldaps://a") }, false).is_err());
 }
 
 #[test]
 fn special_characters_of_a_name_are_escaped_in_filters() {
-    let filter = settings("ldaps://a").user_filter("*)(uid=admin))(|(uid=*\\\0");
+    let filter = user_filter(&settings("ldaps://a"), "*)(uid=admin))(|(uid=*\\\0");
     assert_eq!(filter, "(uid=\\2a\\29\\28uid=admin\\29\\29\\28|\\28uid=\\2a\\5c\\00)");
     let groups = group_filter("cn=a(b)*,dc=x", "*");
     assert_eq!(
@@ -123,7 +123,7 @@ fn users_of_a_real_server_are_authenticated() {
     let over_tls = Ldap { server: tls, ca: ca.clone(), ..searched.clone() };
     let by_starttls = Ldap { starttls: true, ca, ..searched };
     for settings in [&over_tls, &by_starttls] {
-        assert_eq!(settings.check(true), Ok(()));
+        assert_eq!(check(&settings, true), Ok(()));
         assert_eq!(authenticate(settings, "ada", "adas password"), ada(&["keepers", "storage"]));
         let report = Server::new(settings.clone(), Some("search-secret-1")).test().unwrap();
         assert!(report.contains("uid="), "{report}");

@@ -9,7 +9,7 @@ mod oidc;
 
 pub use oidc::SIGN_IN;
 
-use serde::{Deserialize, Serialize};
+use records::DirectorySettings;
 use std::fmt;
 use std::time::Duration;
 
@@ -48,59 +48,6 @@ impl From<trust::Error> for Error {
     fn from(error: trust::Error) -> Self {
         Self::failed(error)
     }
-}
-
-/// Settings of a directory. Certificates (`ca`) are PEM; without one the system's trust store is used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Settings {
-    /// OpenID Connect. The secret is the client secret.
-    Oidc(Oidc),
-    /// LDAP. The secret is the password of `bind_dn`.
-    Ldap(Ldap),
-}
-
-/// An LDAP server with the search bases of its users and groups.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ldap {
-    /// Address of the server: `ldaps://name:port`, or `ldap://name:port`.
-    pub server: String,
-    /// Whether to use STARTTLS.
-    pub starttls: bool,
-    /// Distinguished name for searches; anonymous if `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bind_dn: Option<String>,
-    /// Search base of users.
-    pub base: String,
-    /// The attribute with the user name.
-    pub user_attribute: String,
-    /// Search base of groups that list their members and have a `cn`. If `None`, groups are the distinguished names in
-    /// the users' `memberOf`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group_base: Option<String>,
-    /// Trusted certificate authority.
-    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "trust::mark::pem")]
-    pub ca: Option<String>,
-}
-
-/// An OpenID provider, and the array's registration there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Oidc {
-    /// Issuer identifier, which is the provider's address.
-    pub issuer: String,
-    /// Client identifier of the array.
-    pub client_id: String,
-    /// Address at which browsers reach the array; the redirect URI is [`SIGN_IN`] below it.
-    pub address: String,
-    /// Scopes requested besides `openid`.
-    pub scopes: Vec<String>,
-    /// The claim with the user name.
-    pub user_claim: String,
-    /// The claim with the groups; dots separate nested claims.
-    pub groups_claim: String,
-    /// Trusted certificate authority.
-    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "trust::mark::pem")]
-    pub ca: Option<String>,
 }
 
 /// A user that a directory authenticated.
@@ -172,24 +119,22 @@ pub trait Directory: Send + Sync {
     fn authenticate(&self, credentials: &Credentials) -> Result<DirectoryUser>;
 }
 
-impl Settings {
-    /// Refuses invalid settings. `secret`: whether there is one.
-    ///
-    /// # Errors
-    /// The problem, as text for operators.
-    pub fn check(&self, secret: bool) -> Result<()> {
-        match self {
-            Settings::Oidc(it) => it.check(),
-            Settings::Ldap(it) => it.check(secret),
-        }
+/// Refuses invalid settings. `secret`: whether there is one.
+///
+/// # Errors
+/// The problem, as text for operators.
+pub fn check(settings: &DirectorySettings, secret: bool) -> Result<()> {
+    match settings {
+        DirectorySettings::Oidc(it) => oidc::check(it),
+        DirectorySettings::Ldap(it) => ldap::check(it, secret),
     }
+}
 
-    /// Opens the directory.
-    pub fn open(&self, secret: Option<&str>) -> Box<dyn Directory> {
-        match self {
-            Settings::Oidc(it) => Box::new(oidc::Provider::new(it.clone(), secret)),
-            Settings::Ldap(it) => Box::new(ldap::Server::new(it.clone(), secret)),
-        }
+/// Opens a directory.
+pub fn open(settings: &DirectorySettings, secret: Option<&str>) -> Box<dyn Directory> {
+    match settings {
+        DirectorySettings::Oidc(it) => Box::new(oidc::Provider::new(it.clone(), secret)),
+        DirectorySettings::Ldap(it) => Box::new(ldap::Server::new(it.clone(), secret)),
     }
 }
 

@@ -4,8 +4,8 @@
 //! metadata.
 
 use crate::{
-    AuthorizationRequest, Credentials, Directory, DirectoryUser, Error, MAX_NAME_BYTES, Oidc, Result,
-    TIMEOUT, directory_user, is_loopback,
+    AuthorizationRequest, Credentials, Directory, DirectoryUser, Error, MAX_NAME_BYTES, Result, TIMEOUT,
+    directory_user, is_loopback,
 };
 use openidconnect::core::*;
 use openidconnect::{
@@ -16,6 +16,7 @@ use openidconnect::{
     SubjectIdentifier, TokenResponse, UserInfoClaims,
 };
 use parking_lot::Mutex;
+use records::Oidc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{Duration, Instant};
@@ -92,31 +93,29 @@ pub struct Provider {
     metadata: Mutex<Option<(Instant, CoreProviderMetadata)>>,
 }
 
-impl Oidc {
-    pub(crate) fn check(&self) -> Result<()> {
-        address(&self.issuer, "the issuer")?;
-        let own = address(&self.address, "the address of the array")?;
-        if !matches!(own.path(), "" | "/") || own.query().is_some() {
-            return Err(Error::failed(
-                "the address of the array must have no path: write https://array.example.com",
-            ));
-        }
-        let short =
-            |it: &String| (1..=MAX_NAME_BYTES).contains(&it.len()) && !it.contains(char::is_whitespace);
-        if ![&self.client_id, &self.user_claim, &self.groups_claim].into_iter().all(short) {
-            return Err(Error::failed(format!(
-                "client ID and claim names have 1 to {MAX_NAME_BYTES} bytes without spaces"
-            )));
-        }
-        if self.scopes.len() > 16 || !self.scopes.iter().all(short) {
-            return Err(Error::failed("at most 16 scopes are allowed, each one word"));
-        }
-        Ok(trust::check(self.ca.as_deref())?)
+/// Refuses settings that can't work.
+pub(crate) fn check(settings: &Oidc) -> Result<()> {
+    address(&settings.issuer, "the issuer")?;
+    let own = address(&settings.address, "the address of the array")?;
+    if !matches!(own.path(), "" | "/") || own.query().is_some() {
+        return Err(Error::failed(
+            "the address of the array must have no path: write https://array.example.com",
+        ));
     }
+    let short = |it: &String| (1..=MAX_NAME_BYTES).contains(&it.len()) && !it.contains(char::is_whitespace);
+    if ![&settings.client_id, &settings.user_claim, &settings.groups_claim].into_iter().all(short) {
+        return Err(Error::failed(format!(
+            "client ID and claim names have 1 to {MAX_NAME_BYTES} bytes without spaces"
+        )));
+    }
+    if settings.scopes.len() > 16 || !settings.scopes.iter().all(short) {
+        return Err(Error::failed("at most 16 scopes are allowed, each one word"));
+    }
+    Ok(trust::check(settings.ca.as_deref())?)
+}
 
-    fn redirect(&self) -> String {
-        format!("{}{SIGN_IN}", self.address.trim_end_matches('/'))
-    }
+fn redirect(settings: &Oidc) -> String {
+    format!("{}{SIGN_IN}", settings.address.trim_end_matches('/'))
 }
 
 /// Checks an address that receives secrets: it must use TLS, or a loopback address.
@@ -179,7 +178,7 @@ impl Provider {
     }
 
     fn client(&self, published: CoreProviderMetadata) -> Result<ConfiguredClient> {
-        let redirect = RedirectUrl::new(self.settings.redirect()).map_err(Error::failed)?;
+        let redirect = RedirectUrl::new(redirect(&self.settings)).map_err(Error::failed)?;
         let id = ClientId::new(self.settings.client_id.clone());
         Ok(Client::from_provider_metadata(published, id, self.secret.clone()).set_redirect_uri(redirect))
     }

@@ -1,8 +1,8 @@
 //! Alerts and their life cycle in the store: raised, acknowledged, closed. Raising a condition whose alert is open
 //! updates that alert, so an operator sees one line for one problem.
 
-use crate::event::Severity;
 use crate::store::{Error, Store};
+use records::Severity;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// Retention of closed alerts, in alert numbers.

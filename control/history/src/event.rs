@@ -2,41 +2,11 @@
 //! `interrupted`.
 
 use crate::store::{Error, Page, Store};
+use records::Severity;
 use rusqlite::{Row, params};
-use serde::{Deserialize, Serialize};
 
 /// Maximum number of events, and of audit entries; older ones are deleted.
 const MAX_ENTRIES: i64 = 100_000;
-
-/// Severity of an event or alert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// For information.
-    Info,
-    /// Needs attention soon.
-    Warning,
-    /// Needs action now.
-    Critical,
-}
-
-impl Severity {
-    pub(crate) fn number(self) -> i64 {
-        match self {
-            Severity::Info => 0,
-            Severity::Warning => 1,
-            Severity::Critical => 2,
-        }
-    }
-
-    pub(crate) fn of(number: i64) -> Self {
-        match number {
-            0 => Severity::Info,
-            1 => Severity::Warning,
-            _ => Severity::Critical,
-        }
-    }
-}
 
 /// A new event.
 #[derive(Clone, Debug, PartialEq, Eq)]

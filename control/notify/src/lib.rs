@@ -9,13 +9,11 @@ mod syslog;
 mod usm;
 mod webhook;
 
+pub use records::{Content, Destination, Protection};
 pub use syslog::{AuditMessage, LogClass, LogMessage, MAX_ID_BYTES};
-pub use trust::mark;
 
-use history::{Alert, AlertChange, Severity};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::fmt;
+use history::{Alert, AlertChange};
+use records::Severity;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -45,113 +43,6 @@ impl From<trust::Error> for Error {
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// Transport security to a mail server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protection {
-    /// Plain text.
-    None,
-    /// STARTTLS is required.
-    Starttls,
-    /// TLS from the beginning.
-    Tls,
-}
-
-/// Content for a notification target. All but alerts is for syslog only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Content {
-    /// Alerts that open, escalate or close.
-    Alerts,
-    /// Events.
-    Events,
-    /// Entries of the audit log, once their outcome is known.
-    Audit,
-    /// Performance and capacity of the array, once a minute.
-    Statistics,
-}
-
-impl Content {
-    /// The default content.
-    pub fn default_set() -> BTreeSet<Content> {
-        BTreeSet::from([Content::Alerts])
-    }
-
-    /// Whether this is the default content.
-    pub fn is_default(content: &BTreeSet<Content>) -> bool {
-        *content == Self::default_set()
-    }
-}
-
-/// A notification destination. Certificates (`ca`) are PEM; without one the system's trust store is used.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Destination {
-    /// JSON by HTTP POST, signed with the secret.
-    Webhook {
-        /// Address.
-        #[serde(serialize_with = "mark::url")]
-        url: String,
-        /// Trusted certificate authority.
-        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
-        ca: Option<String>,
-    },
-    /// RFC 5424 over TCP, each message preceded by its length (RFC 5425, RFC 6587).
-    Syslog {
-        /// Name or address.
-        host: String,
-        /// Usually 6514 with TLS, 601 without.
-        port: u16,
-        /// Use TLS.
-        tls: bool,
-        /// Trusted certificate authority.
-        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
-        ca: Option<String>,
-    },
-    /// E-mail. The secret is the password of the user.
-    Email {
-        /// Name or address of the mail server.
-        host: String,
-        /// Usually 587 with STARTTLS, 465 with TLS, 25 without.
-        port: u16,
-        /// Transport security.
-        protection: Protection,
-        /// User name for authentication; `None` without.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        user: Option<String>,
-        /// The sender's address.
-        from: String,
-        /// The recipients' addresses.
-        to: Vec<String>,
-        /// Trusted certificate authority.
-        #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
-        ca: Option<String>,
-    },
-    /// SNMP traps (RFC 3416). With a user, version 3, and the secret is the passphrase for authentication and privacy;
-    /// without, version 2c, and the secret is the community, `public` by default.
-    Snmp {
-        /// Name or address.
-        host: String,
-        /// Usually 162.
-        port: u16,
-        /// The SNMPv3 user, as configured at the receivers.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        user: Option<String>,
-    },
-}
-
-/// For logs: omits the path of a webhook, which is often a secret.
-impl fmt::Debug for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Destination::Webhook { url, .. } => write!(f, "Webhook({})", mark::shown_url(url)),
-            Destination::Syslog { host, port, .. } => write!(f, "Syslog({host}:{port})"),
-            Destination::Email { host, port, to, .. } => write!(f, "Email({host}:{port} {to:?})"),
-            Destination::Snmp { host, port, .. } => write!(f, "Snmp({host}:{port})"),
-        }
-    }
-}
 
 /// An alert notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,49 +80,38 @@ fn severity_name(severity: Severity) -> &'static str {
     }
 }
 
-impl Destination {
-    /// Kind: `webhook`, `syslog`, `email` or `snmp`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Destination::Webhook { .. } => "webhook",
-            Destination::Syslog { .. } => "syslog",
-            Destination::Email { .. } => "email",
-            Destination::Snmp { .. } => "snmp",
-        }
-    }
-
-    /// The destination as displayed: a webhook's address without its secret part.
-    pub fn shown(&self) -> Self {
-        match self {
-            Destination::Webhook { url, ca } => {
-                Destination::Webhook { url: mark::shown_url(url), ca: ca.clone() }
-            }
-            other => other.clone(),
-        }
-    }
-
-    /// Whether this is a displayed form whose hidden part is missing.
-    pub fn is_incomplete(&self) -> bool {
-        matches!(self, Destination::Webhook { url, .. } if url.ends_with(mark::REST))
-    }
-
-    /// Adds the hidden part from `known`, if this is its displayed form.
-    pub fn completed_by(self, known: &Self) -> Self {
-        match (self, known) {
-            (Destination::Webhook { url, ca }, Destination::Webhook { url: whole, .. })
-                if url == mark::shown_url(whole) =>
-            {
-                Destination::Webhook { url: whole.clone(), ca }
-            }
-            (other, _) => other,
-        }
-    }
-
+/// Delivery to a destination.
+pub trait Deliver {
     /// Refuses invalid settings. `secret`: whether there is one.
     ///
     /// # Errors
     /// The problem, as text for operators.
-    pub fn check(&self, secret: bool) -> Result<()> {
+    fn check(&self, secret: bool) -> Result<()>;
+
+    /// Refuses an unsuitable secret.
+    ///
+    /// # Errors
+    /// The problem, as text for operators, without the secret.
+    fn check_secret(&self, secret: &str) -> Result<()>;
+
+    /// Sends a notification and waits until the receiver has it, as far as the protocol reports that: at most a few times
+    /// [`TIMEOUT`]. `now` in seconds since 1970.
+    ///
+    /// # Errors
+    /// Why it was not sent, as text for operators, without the secret.
+    fn send(&self, secret: Option<&str>, notification: &Notification, now: u64) -> Result<()>;
+
+    /// Sends log messages in their order over one connection. Syslog has no acknowledgement: success means that the receiver's
+    /// machine was reached and closed nothing until then (RFC 6587 4.1, RFC 5425 4.4). After an error the receiver may have
+    /// some of them.
+    ///
+    /// # Errors
+    /// Why they were not sent, as text for operators.
+    fn send_log(&self, messages: &[LogMessage]) -> Result<()>;
+}
+
+impl Deliver for Destination {
+    fn check(&self, secret: bool) -> Result<()> {
         match self {
             Destination::Webhook { url, ca } => {
                 webhook::check(url)?;
@@ -277,23 +157,14 @@ impl Destination {
         }
     }
 
-    /// Refuses an unsuitable secret.
-    ///
-    /// # Errors
-    /// The problem, as text for operators, without the secret.
-    pub fn check_secret(&self, secret: &str) -> Result<()> {
+    fn check_secret(&self, secret: &str) -> Result<()> {
         match self {
             Destination::Snmp { user: Some(_), .. } => usm::check(secret),
             _ => Ok(()),
         }
     }
 
-    /// Sends a notification and waits until the receiver has it, as far as the protocol reports that: at most a few
-    /// times [`TIMEOUT`]. `now` in seconds since 1970.
-    ///
-    /// # Errors
-    /// The reason why it was not sent, as text for operators, without the secret.
-    pub fn send(&self, secret: Option<&str>, notification: &Notification, now: u64) -> Result<()> {
+    fn send(&self, secret: Option<&str>, notification: &Notification, now: u64) -> Result<()> {
         match self {
             Destination::Webhook { url, ca } => webhook::send(url, ca.as_deref(), secret, notification, now),
             Destination::Syslog { .. } => self.send_log(&[LogMessage::of(notification)]),
@@ -313,18 +184,7 @@ impl Destination {
         }
     }
 
-    /// Whether the destination accepts log messages, not only alerts.
-    pub fn takes_log(&self) -> bool {
-        matches!(self, Destination::Syslog { .. })
-    }
-
-    /// Sends log messages in order over one connection. Syslog has no acknowledgement: success means that the
-    /// receiver's machine was reached and had not closed the connection (RFC 6587 4.1, RFC 5425 4.4). After an error
-    /// the receiver may have some of them.
-    ///
-    /// # Errors
-    /// The reason why they were not sent, as text for operators.
-    pub fn send_log(&self, messages: &[LogMessage]) -> Result<()> {
+    fn send_log(&self, messages: &[LogMessage]) -> Result<()> {
         let Destination::Syslog { host, port, tls, ca } = self else {
             return Err(Error::new(format!("a target of kind {} takes no log messages", self.kind())));
         };

@@ -1,9 +1,10 @@
 //! Notifications as JSON by HTTP POST. With a secret, the header `X-Ashlar-Signature` authenticates sender and time:
 //! `t=<seconds since 1970>,v1=<hex digits>`, the HMAC-SHA256 of the time as in the header, a dot, and the body.
 
-use crate::{Error, Notification, Result, TIMEOUT, mark, severity_name};
+use crate::{Error, Notification, Result, TIMEOUT, severity_name};
 use aws_lc_rs::hmac;
 use history::utc;
+use records::mark;
 use serde_json::{Value, json};
 
 /// Checks that the text is an HTTP address.

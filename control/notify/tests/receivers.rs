@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 use history::{Alert, AlertChange, Condition, Event, NewEvent, Severity};
-use notify::{AuditMessage, Destination, LogClass, LogMessage, Notification, Protection};
+use notify::{AuditMessage, Deliver, Destination, LogClass, LogMessage, Notification, Protection};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;

@@ -1,10 +1,11 @@
 //! Records of users and API tokens. Passwords and tokens are stored as hashes.
 
 use crate::id::identities;
+use crate::mark;
 use crate::table::Named;
-use notify::mark;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
+use utoipa::ToSchema;
 
 identities! {
     /// Stable identity of a user.
@@ -13,15 +14,15 @@ identities! {
     TokenId;
 }
 
-/// Permissions of a user; each role includes those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Role of a user or token. Each role includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Read everything, change nothing.
+    /// Read-only access.
     Viewer,
-    /// Operate volumes, hosts and snapshots.
+    /// Manage volumes, hosts and snapshots.
     Operator,
-    /// Everything: users, tokens, settings, certificates.
+    /// Full access, including users, tokens, settings and certificates.
     Admin,
 }
 

@@ -119,7 +119,7 @@ impl Default for Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateEntry {
     /// The chain in PEM, the array's own certificate first.
-    #[serde(serialize_with = "notify::mark::pem")]
+    #[serde(serialize_with = "crate::mark::pem")]
     pub chain: String,
     /// The sealed key in PEM.
     pub secret: Sealed,

@@ -75,7 +75,7 @@ impl Error {
         match error {
             block::Error::RetentionLocked { until } => Self::precondition(format!(
                 "{what}: it is locked until {}, and the lock can't be shortened",
-                history::utc(until)
+                crate::utc(until)
             )),
             block::Error::ReadOnly => Self::precondition(format!("{what}: it is read-only")),
             block::Error::NoSpace => Self::precondition(format!(

@@ -1,14 +1,14 @@
 //! Values as the audit log shows them: JSON without secrets.
 //!
-//! A secret type serializes itself as a newtype struct with one of the names in [`notify::mark`], which hides it.
+//! A secret type serializes itself as a newtype struct with one of the names in [`crate::mark`], which hides it.
 //! Storage ignores these names. Identities are newtype structs, too, and are shown as names.
 
-use notify::mark;
+use crate::mark;
 use serde::ser::{self, Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::fmt;
 
-pub use notify::mark::HIDDEN;
+pub use crate::mark::HIDDEN;
 
 /// Text for an optional field that is explicitly set to none.
 const NOTHING: &str = "none";

@@ -41,7 +41,7 @@ pub struct RemoteArrayEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkIdentityEntry {
     /// The certificate in PEM.
-    #[serde(serialize_with = "notify::mark::pem")]
+    #[serde(serialize_with = "crate::mark::pem")]
     pub certificate: String,
     /// The sealed key in PEM.
     pub secret: Sealed,

@@ -6,19 +6,23 @@ use crate::id::identities;
 use crate::table::Named;
 use block::DiskId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 identities! {
     /// Stable identity of a snapshot schedule.
     ScheduleId;
 }
 
-/// Time rule of a schedule, with the number of snapshots to keep.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A schedule rule: when to take a snapshot, and how many to retain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in the
-    /// time zone of the array.
+    /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields: minute, hour, day, month,
+    /// day of week. In the time zone of the array.
+    #[schema(example = "hourly")]
     pub when: String,
-    /// Number of snapshots to keep, newest first.
+    /// Number of snapshots to retain; older ones are eradicated.
+    #[schema(minimum = 1, maximum = 10_000)]
     pub keep: u32,
 }
 
@@ -75,7 +79,17 @@ impl Config {
         own.map(|it| it.order).max().unwrap_or(0)
     }
 
-    /// The volumes of a schedule's subject.
+    /// The name of a volume, or that of a group.
+    pub fn subject_names(&self, subject: Subject) -> (Option<String>, Option<String>) {
+        match subject {
+            Subject::Volume(id) => (Some(self.disk_name(id).unwrap_or_default().to_owned()), None),
+            Subject::Group(id) => {
+                (None, Some(self.groups.get(id).map(|group| group.name.clone()).unwrap_or_default()))
+            }
+        }
+    }
+
+    /// The volumes that a schedule takes snapshots of.
     pub fn scheduled(&self, subject: Subject) -> Vec<VolumeEntry> {
         match subject {
             Subject::Volume(id) => self.volumes.get(id).cloned().into_iter().collect(),

@@ -1,9 +1,10 @@
 //! Secrets: given by an operator, or sealed for storage. Neither type is ever printed, logged or audited.
 
+use crate::mark;
 use crate::redact::HIDDEN;
-use notify::mark;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use utoipa::ToSchema;
 use zeroize::Zeroize;
 
 /// A secret in clear. Logs and errors never contain it.
@@ -37,6 +38,12 @@ impl Serialize for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self)
     }
 }
 
@@ -80,12 +87,14 @@ pub struct SealedField {
     pub sealed: Sealed,
 }
 
-/// One direction of CHAP, as an operator enters it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// CHAP credentials for one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Chap {
-    /// The CHAP name.
+    /// CHAP user name.
     pub user: String,
-    /// The shared secret.
+    /// CHAP secret, 12 to 255 bytes. Never returned.
+    #[schema(value_type = String, format = Password)]
     pub secret: Secret,
 }
 

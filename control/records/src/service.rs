@@ -1,12 +1,12 @@
 //! Records of external servers: notification targets and directories.
 
 use crate::access::Role;
+use crate::destination::{Content, Destination};
+use crate::directory::DirectorySettings;
 use crate::id::{Identity, identities};
 use crate::secret::{Sealed, SealedField};
+use crate::severity::Severity;
 use crate::table::Named;
-use directory::Settings;
-use history::Severity;
-use notify::{Content, Destination};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -92,7 +92,7 @@ pub struct DirectoryEntry {
     /// Sessions that began before this time have ended, in seconds since 1970.
     pub changed: u64,
     /// Protocol and settings.
-    pub settings: Settings,
+    pub settings: DirectorySettings,
     /// Roles granted to groups.
     pub grants: Vec<Grant>,
     /// Whether the directory is enabled.
@@ -111,8 +111,8 @@ impl DirectoryEntry {
     /// The highest role of these groups. LDAP compares group names without regard to case.
     pub fn role_of(&self, groups: &[String]) -> Option<Role> {
         let same = |one: &str, other: &str| match self.settings {
-            Settings::Oidc(_) => one == other,
-            Settings::Ldap(_) => one.to_lowercase() == other.to_lowercase(),
+            DirectorySettings::Oidc(_) => one == other,
+            DirectorySettings::Ldap(_) => one.to_lowercase() == other.to_lowercase(),
         };
         let granted = self.grants.iter().filter(|it| groups.iter().any(|group| same(group, &it.group)));
         granted.map(|it| it.role).max()

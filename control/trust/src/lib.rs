@@ -2,7 +2,6 @@
 //! certificate that the operator gave, or by the system's trust store.
 
 mod chain;
-pub mod mark;
 
 pub use chain::{certificates, check_chain, check_key, private_key};
 

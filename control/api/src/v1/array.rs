@@ -1,6 +1,6 @@
 //! The array as a whole.
 
-use super::handler::{Answer, NoContent, no_content, operations, perform, present};
+use super::handler::{Answer, operations, perform, present};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Body;
@@ -22,7 +22,6 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(operations!(show_array: ShowArray))
         .routes(operations!(show_status: ShowStatus))
         .routes(operations!(show_settings: ShowSettings, change_settings: ChangeSettings))
-        .routes(operations!(confirm_time: ConfirmTime))
 }
 
 /// The array as a whole.
@@ -454,16 +453,4 @@ impl From<::array::Ratios> for Reduction {
         let ::array::Ratios { data, deduplication, compression, thin_provisioning, total } = ratios;
         Self { data, deduplication, compression, thin_provisioning, total }
     }
-}
-
-/// Confirm the time of day after a clock jump
-///
-/// After a jump of the system clock nothing expires until the time is confirmed or the clock is back. The recycle bin,
-/// retention locks and schedule retention then follow the clock again.
-#[utoipa::path(post, path = "/api/v1/array/confirm-time", tag = "array", responses(
-    (status = 204, description = "Confirmed"),
-    Problems,
-))]
-async fn confirm_time(operator: Operator, Shared(context): Shared<Context>) -> NoContent {
-    no_content(perform(operator, &context, ::array::ConfirmTime).await?)
 }

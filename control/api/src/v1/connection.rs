@@ -3,14 +3,12 @@
 use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
-use crate::body::{Asked, Body, Named, ReachedAddress};
-use crate::list::{List, PartialList, list};
+use crate::body::{Body, Named, ReachedAddress};
 use crate::problem::{Problem, Problems};
 use array::PeerName;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use utoipa::ToSchema;
@@ -18,32 +16,9 @@ use utoipa_axum::router::OpenApiRouter;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(operations!(list_connections: ListConnections, create_connection: CreateConnection))
+        .routes(operations!(create_connection: CreateConnection))
         .routes(operations!(show_connection: ShowConnection, delete_connection: DeleteConnection))
         .routes(operations!(show_host_group_connection: ShowConnection as "show_host_group_connection", delete_host_group_connection: DeleteConnection as "delete_host_group_connection"))
-}
-
-/// A connection of a volume or snapshot to a host or host group.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Connection {
-    /// Volume or snapshot.
-    volume: String,
-    /// Permanent identifier of the volume or snapshot.
-    volume_id: String,
-    /// Identifier reported to hosts (NAA, VPD page 83h).
-    naa: String,
-    /// Host; `null` for a connection to a host group.
-    host: Option<String>,
-    /// Permanent identifier of the host.
-    host_id: Option<String>,
-    /// Host group; in the connections of a host, the group that the connection is inherited from.
-    host_group: Option<String>,
-    /// Permanent identifier of the host group.
-    host_group_id: Option<String>,
-    /// Logical unit number.
-    lun: u16,
-    /// Whether writes are refused, by the connection or because the snapshot is not writable.
-    read_only: bool,
 }
 
 /// A connection with everything that a host needs to attach the volume or snapshot.
@@ -111,15 +86,6 @@ pub struct Portal {
     group_tag: u16,
 }
 
-/// Connections.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Connections {
-    /// Sorted by volume unless `sort` is given.
-    pub items: Vec<Connection>,
-    /// Total count, regardless of `limit` and `offset`.
-    pub total: usize,
-}
-
 /// A new connection to a host or a host group.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -137,21 +103,6 @@ pub struct NewConnection {
     /// Refuse writes. Always true for a snapshot that is not writable.
     #[serde(default)]
     read_only: bool,
-}
-
-/// List connections of volumes and snapshots to hosts and host groups
-#[utoipa::path(get, path = "/api/v1/connections", tag = "connections", params(List), responses(
-    (status = 200, description = "The connections", content(
-        (Connections = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
-    Problems,
-))]
-async fn list_connections(
-    operator: Operator,
-    State(context): State<Context>,
-    Asked(part): Asked<List>,
-) -> Result<Response, Problem> {
-    let all = perform(operator, &context, array::ListConnections).await?;
-    list(all.into_iter().map(Connection::from).collect(), part)
 }
 
 /// Connect a volume or snapshot to a host or host group
@@ -249,26 +200,10 @@ async fn delete_host_group_connection(
     no_content(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
 }
 
-impl From<array::Connection> for Connection {
-    fn from(connection: array::Connection) -> Self {
-        Self {
-            volume: connection.volume,
-            volume_id: digits(connection.volume_id),
-            naa: array::naa(connection.volume_id),
-            host: connection.host,
-            host_id: connection.host_id.map(digits),
-            host_group: connection.host_group,
-            host_group_id: connection.host_group_id.map(digits),
-            lun: connection.lun,
-            read_only: connection.read_only,
-        }
-    }
-}
-
 impl Attachment {
     /// With the address at which the API was reached in the place of an unspecified one.
     fn of(it: array::Attachment, reached: ReachedAddress) -> Self {
-        let connection = Connection::from(it.connection);
+        let connection = it.connection;
         let address = |portal: SocketAddr| match reached.0 {
             Some(reached) if portal.ip().is_unspecified() => reached.to_string(),
             _ => portal.ip().to_string(),
@@ -282,15 +217,15 @@ impl Attachment {
             |portal: &SocketAddr| NvmeAddress { address: address(*portal), port: portal.port() };
         Self {
             volume: connection.volume,
-            volume_id: connection.volume_id,
+            volume_id: digits(connection.volume_id),
             naa: connection.naa,
             serial: it.serial,
             size: it.bytes,
             block_size: it.block_bytes,
             host: connection.host,
-            host_id: connection.host_id,
+            host_id: connection.host_id.map(digits),
             host_group: connection.host_group,
-            host_group_id: connection.host_group_id,
+            host_group_id: connection.host_group_id.map(digits),
             lun: connection.lun,
             read_only: connection.read_only,
             target_iqn: it.target_iqn,

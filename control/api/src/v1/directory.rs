@@ -1,12 +1,12 @@
 //! Identity providers and LDAP directories.
 
 use super::handler::{Answer, Created, NoContent, no_content, operations, perform, present, utc};
-use super::user::Role;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
+use array::Role;
 use array::Secret;
 use axum::Json;
 use axum::extract::State;
@@ -310,13 +310,13 @@ impl From<array::DirectorySettings> for DirectorySettings {
 
 impl From<Grant> for array::Grant {
     fn from(Grant { group, role }: Grant) -> Self {
-        Self { group, role: role.into() }
+        Self { group, role }
     }
 }
 
 impl From<array::Grant> for Grant {
     fn from(array::Grant { group, role }: array::Grant) -> Self {
-        Self { group, role: role.into() }
+        Self { group, role }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Drives, their protection, and scrubs.
 
 use super::handler::{Answer, Created, operations, perform, utc};
-use super::job::Job;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named, Optional};
 use crate::list::{List, PartialList, list};
 use crate::problem::{Problem, Problems};
+use array::Job;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -23,7 +23,6 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(operations!(evacuate_drive: EvacuateDrive))
         .routes(operations!(replace_drive: ReplaceDrive))
         .routes(operations!(show_protection: ShowProtection))
-        .routes(operations!(start_scrub: StartScrub))
 }
 
 /// A drive.
@@ -317,7 +316,7 @@ async fn evacuate_drive(
     let Evacuation { accept_reduced_protection } = given.unwrap_or_default();
     let empty = array::EvacuateDrive { which, accept_reduced_protection };
     let begun = perform(operator, &context, empty).await?;
-    Ok((StatusCode::ACCEPTED, Json(begun.into())))
+    Ok((StatusCode::ACCEPTED, Json(begun)))
 }
 
 /// Replace a drive
@@ -348,18 +347,6 @@ async fn replace_drive(
 async fn show_protection(operator: Operator, State(context): State<Context>) -> Answer<Protection> {
     let protection = perform(operator, &context, array::ShowProtection).await?;
     Ok(Json(protection.into()))
-}
-
-/// Start a scrub
-///
-/// Reads and verifies all data in use, and repairs what is wrong.
-#[utoipa::path(post, path = "/api/v1/scrub", tag = "drives", responses(
-    (status = 202, description = "The job", body = Job),
-    Problems,
-))]
-async fn start_scrub(operator: Operator, State(context): State<Context>) -> Created<Job> {
-    let begun = perform(operator, &context, array::StartScrub).await?;
-    Ok((StatusCode::ACCEPTED, Json(begun.into())))
 }
 
 impl From<NewDrive> for array::NewDrive {

@@ -1,7 +1,6 @@
 //! Replications: volumes and volume groups of which another array gets points.
 
 use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform, present, utc};
-use super::schedule::Rule;
 use super::snapshot::subject;
 use super::window::{WeeklyWindow, windows};
 use crate::Context;
@@ -9,7 +8,7 @@ use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::SubjectName;
+use array::{Rule, SubjectName};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -461,7 +460,6 @@ async fn change_replication(
         lock_seconds,
     } = change;
     let blackouts = blackouts.map(windows).transpose()?;
-    let keep_rules = keep_rules.map(|rules| rules.into_iter().map(Into::into).collect());
     let change = array::ReplicationChange {
         name: new,
         rpo_seconds,
@@ -757,7 +755,7 @@ impl From<array::Replication> for Replication {
             replicate_snapshots: it.replicate_snapshots,
             keep_snapshots: it.keep_snapshots,
             keep_points: it.keep_points,
-            keep_rules: it.keep_rules.into_iter().map(Rule::from).collect(),
+            keep_rules: it.keep_rules,
             lock_seconds: it.lock_seconds,
             progress: ReplicationProgress {
                 state: state.into(),

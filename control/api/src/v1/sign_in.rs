@@ -140,7 +140,7 @@ async fn complete_sign_in(
         }
     };
     context.array.accounts().log_login(&guest.user, &origin, true);
-    let (user, role) = (guest.user.clone(), guest.role.into());
+    let (user, role) = (guest.user.clone(), guest.role);
     let (secret, until) = context.sessions.begin_guest(guest, &context.array);
     let mut extensions = Extensions::new();
     extensions.insert(ConnectInfo(peer));

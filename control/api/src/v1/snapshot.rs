@@ -1,6 +1,5 @@
 //! Snapshots and comparisons between them.
 
-use super::connection::Connection;
 use super::handler::{Answer, Created, NoContent, created, digits, no_content, operations, perform, utc};
 use super::label::{selector, setting};
 use super::volume::Deletion;
@@ -9,7 +8,7 @@ use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Labelled, List, PartialList, paged};
 use crate::problem::{Problem, Problems};
-use array::SubjectName;
+use array::{Connection, SubjectName};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -345,7 +344,7 @@ impl From<array::Snapshot> for Snapshot {
             retain_until: it.kept_until.map(utc),
             naa: it.naa,
             labels: it.labels.into(),
-            connections: it.connections.into_iter().map(Into::into).collect(),
+            connections: it.connections,
         }
     }
 }

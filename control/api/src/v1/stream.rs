@@ -2,7 +2,6 @@
 
 use super::alert::Alert;
 use super::event::Event;
-use super::job::Job;
 use super::performance::Point;
 use crate::Context;
 use crate::auth::Operator;
@@ -143,7 +142,7 @@ async fn subscribe(
 fn to_event(update: Result<Update, BroadcastStreamRecvError>) -> Option<sse::Event> {
     Some(match update {
         Ok(Update::Measured(time, sample)) => named("performance", &Point::of(time, &sample)),
-        Ok(Update::Job(job)) => named("job", &Job::from(job)),
+        Ok(Update::Job(job)) => named("job", &job),
         Ok(Update::Event(event)) => named("event", &Event::from(event)),
         Ok(Update::Alert(_, alert)) => named("alert", &Alert::from(alert)),
         Ok(Update::Changed(topic)) => named("change", &Change { noun: topic.into() }),

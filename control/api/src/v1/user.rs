@@ -1,6 +1,6 @@
 //! Access control: sessions, users, API tokens, and the TLS certificate.
 
-use super::handler::{Answer, Created, NoContent, no_content, operations, perform, present, utc};
+use super::handler::{Answer, Created, operations, perform, present, utc};
 use crate::Context;
 use crate::auth::{self, Operator};
 use crate::body::{Asked, Body, Named};
@@ -8,7 +8,7 @@ use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
 use crate::session::COOKIE;
 use crate::tls::{Peer, check_certificate};
-use array::Secret;
+use array::{Role, Secret, User};
 use axum::Json;
 use axum::extract::{ConnectInfo, State};
 use axum::http::header::{HeaderMap, SET_COOKIE};
@@ -22,23 +22,9 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(routes!(log_in, show_session, log_out))
-        .routes(operations!(list_users: ListUsers, create_user: CreateUser))
-        .routes(operations!(show_user: ShowUser, change_user: ChangeUser, delete_user: DeleteUser))
+        .routes(operations!(show_user: ShowUser, change_user: ChangeUser))
         .routes(operations!(list_tokens: ListTokens, create_token: CreateToken))
-        .routes(operations!(delete_token: DeleteToken))
         .routes(operations!(show_certificate: ShowCertificate, replace_certificate: ReplaceCertificate))
-}
-
-/// Role of a user or token. Each role includes those before it.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Read-only access.
-    Viewer,
-    /// Manage volumes, hosts and snapshots.
-    Operator,
-    /// Full access, including users, tokens, settings and certificates.
-    Admin,
 }
 
 /// Log-in credentials.
@@ -106,7 +92,7 @@ async fn log_in(
     let mut extensions = Extensions::new();
     extensions.insert(ConnectInfo(peer));
     let cookie = cookie(&secret, &extensions);
-    let session = Session { user, role: role.into(), expires: Some(utc(until)) };
+    let session = Session { user, role, expires: Some(utc(until)) };
     Ok(([(SET_COOKIE, cookie)], Json(session)).into_response())
 }
 
@@ -179,7 +165,7 @@ async fn elsewhere(
 ))]
 async fn show_session(operator: Operator) -> Json<Session> {
     let Operator { caller, until, .. } = operator;
-    Json(Session { user: caller.user, role: caller.role.into(), expires: until.map(utc) })
+    Json(Session { user: caller.user, role: caller.role, expires: until.map(utc) })
 }
 
 /// Log out
@@ -194,43 +180,6 @@ async fn log_out(_operator: Operator, State(context): State<Context>, headers: H
     (StatusCode::NO_CONTENT, [(SET_COOKIE, cookie("", &Extensions::new()))]).into_response()
 }
 
-/// A user of the array.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct User {
-    /// Name.
-    name: String,
-    /// Role.
-    role: Role,
-    /// Creation time.
-    #[schema(format = DateTime)]
-    created: String,
-    /// Time of the last password change.
-    #[schema(format = DateTime)]
-    password_set: String,
-}
-
-/// Users.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Users {
-    /// Sorted by name unless `sort` is given.
-    items: Vec<User>,
-    /// Total count, regardless of `limit` and `offset`.
-    total: usize,
-}
-
-/// A new user.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewUser {
-    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
-    name: String,
-    /// Role.
-    role: Role,
-    /// Password, 8 to 256 characters.
-    #[schema(format = Password)]
-    password: String,
-}
-
 /// Changes to a user. Omitted fields keep their values.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -243,36 +192,6 @@ struct UserChange {
     /// Current password. Required if, and only if, users change their own password.
     #[schema(format = Password)]
     current_password: Option<String>,
-}
-
-/// List users
-#[utoipa::path(get, path = "/api/v1/users", tag = "access", params(List), responses(
-    (status = 200, description = "The users", content((Users = "application/json"), (PartialList = PARTIAL))),
-    Problems,
-))]
-async fn list_users(
-    operator: Operator,
-    State(context): State<Context>,
-    Asked(part): Asked<List>,
-) -> Result<Response, Problem> {
-    let users = perform(operator, &context, array::ListUsers).await?;
-    let users = users.into_iter().map(User::from).collect::<Vec<_>>();
-    list(users, part)
-}
-
-/// Create a user
-#[utoipa::path(post, path = "/api/v1/users", tag = "access", request_body = NewUser, responses(
-    (status = 201, description = "The new user", body = User),
-    Problems,
-))]
-async fn create_user(
-    operator: Operator,
-    State(context): State<Context>,
-    Body(NewUser { name, role, password }): Body<NewUser>,
-) -> Created<User> {
-    let action = array::CreateUser { name, role: role.into(), password: Secret::new(password) };
-    let it = perform(operator, &context, action).await?;
-    Ok((StatusCode::CREATED, Json(it.into())))
 }
 
 /// Get a user
@@ -290,7 +209,7 @@ async fn show_user(
         true => perform(operator, &context, array::ShowOwnUser).await?,
         false => perform(operator, &context, array::ShowUser { name }).await?,
     };
-    Ok(Json(it.into()))
+    Ok(Json(it))
 }
 
 /// Change a user
@@ -318,24 +237,11 @@ async fn change_user(
             perform(operator, &context, array::ChangeOwnPassword { verified, password }).await?
         }
         (password, _) => {
-            let change = array::ChangeUser { name, role: role.map(Into::into), password };
+            let change = array::ChangeUser { name, role, password };
             perform(operator, &context, change).await?
         }
     };
-    Ok(Json(it.into()))
-}
-
-/// Delete a user and its tokens
-#[utoipa::path(delete, path = "/api/v1/users/{name}", tag = "access", params(("name" = String, Path)), responses(
-    (status = 204, description = "Deleted"),
-    Problems,
-))]
-async fn delete_user(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(name): Named<String>,
-) -> NoContent {
-    no_content(perform(operator, &context, array::DeleteUser { name }).await?)
+    Ok(Json(it))
 }
 
 /// An API token.
@@ -422,23 +328,10 @@ async fn create_token(
         })
     };
     let expires = expires.flatten().map(seconds).transpose()?;
-    let action = array::CreateToken { name, user, role: role.map(Into::into), expires, on_behalf };
+    let action = array::CreateToken { name, user, role, expires, on_behalf };
     let array::NewToken { token, secret } = perform(operator, &context, action).await?;
     let secret = Some(secret.expose().to_owned());
     Ok((StatusCode::CREATED, Json(ApiToken { secret, ..token.into() })))
-}
-
-/// Delete an API token
-#[utoipa::path(delete, path = "/api/v1/tokens/{name}", tag = "access", params(("name" = String, Path)), responses(
-    (status = 204, description = "Deleted"),
-    Problems,
-))]
-async fn delete_token(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(name): Named<String>,
-) -> NoContent {
-    no_content(perform(operator, &context, array::DeleteToken { name }).await?)
 }
 
 /// The TLS certificate of the API.
@@ -499,37 +392,10 @@ impl From<array::Certificate> for Certificate {
     }
 }
 
-impl From<Role> for array::Role {
-    fn from(role: Role) -> Self {
-        match role {
-            Role::Viewer => array::Role::Viewer,
-            Role::Operator => array::Role::Operator,
-            Role::Admin => array::Role::Admin,
-        }
-    }
-}
-
-impl From<array::Role> for Role {
-    fn from(role: array::Role) -> Self {
-        match role {
-            array::Role::Viewer => Role::Viewer,
-            array::Role::Operator => Role::Operator,
-            array::Role::Admin => Role::Admin,
-        }
-    }
-}
-
-impl From<array::User> for User {
-    fn from(it: array::User) -> Self {
-        let array::User { name, role, created, password_set } = it;
-        Self { name, role: role.into(), created: utc(created), password_set: utc(password_set) }
-    }
-}
-
 impl From<array::Token> for ApiToken {
     fn from(it: array::Token) -> Self {
         let array::Token { name, user, role, created, expires, on_behalf } = it;
         let (created, expires) = (utc(created), expires.map(utc));
-        Self { name, user, role: role.into(), created, expires, on_behalf, secret: None }
+        Self { name, user, role, created, expires, on_behalf, secret: None }
     }
 }

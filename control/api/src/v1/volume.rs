@@ -1,6 +1,5 @@
 //! Volumes.
 
-use super::connection::Connection;
 use super::handler::{
     Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
 };
@@ -11,7 +10,7 @@ use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{Labelled, List, PartialList, paged};
 use crate::problem::{Problem, Problems};
-use array::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
+use array::{Connection, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -31,7 +30,6 @@ pub fn routes() -> OpenApiRouter<Context> {
             operations!(show_volume: ShowVolume, change_volume: ChangeVolume, delete_volume: DeleteVolume),
         )
         .routes(operations!(restore_volume: RestoreVolume))
-        .routes(operations!(clear_volume_state: ClearVolumeState))
 }
 
 /// A volume.
@@ -311,22 +309,6 @@ async fn restore_volume(
     Ok(Json(done.into()))
 }
 
-/// Clear the unreadable reservation state of a volume or snapshot
-///
-/// Discards saved persistent reservations and mode pages that cannot be decoded, so that hosts can write again.
-#[utoipa::path(post, path = "/api/v1/volumes/{name}/clear-state", tag = "volumes", params(("name" = String, Path,)),
-    responses(
-    (status = 204, description = "Cleared"),
-    Problems,
-))]
-async fn clear_volume_state(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(name): Named<String>,
-) -> NoContent {
-    no_content(perform(operator, &context, array::ClearVolumeState { name }).await?)
-}
-
 impl From<array::Volume> for Volume {
     fn from(volume: array::Volume) -> Self {
         Self {
@@ -351,7 +333,7 @@ impl From<array::Volume> for Volume {
             snapshots: volume.snapshots,
             performance: Recent::of(&volume.recent),
             reduction: volume.reduction.and_then(|it| it.ratio()),
-            connections: volume.connections.into_iter().map(Into::into).collect(),
+            connections: volume.connections,
         }
     }
 }

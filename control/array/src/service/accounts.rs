@@ -9,30 +9,41 @@ use crate::configuration::Configuration;
 use crate::env::Env;
 use crate::hex::hex;
 use crate::service::directories::Directories;
+use crate::shape::{shapes, time};
 use crate::{Error, Result};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use aws_lc_rs::digest::{SHA256, digest};
 use history::Severity;
 use records::{Config, Hashed, Role, Secret, TokenEntry, TokenId, UserEntry, UserId};
+use serde::Serialize;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// What tokens begin with, so that programs that look for lost secrets know them.
 pub(crate) const TOKEN_MARK: &str = "ashlar-";
 
 const PASSWORD_LENGTHS: std::ops::RangeInclusive<usize> = 8..=256;
 
-/// A user as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A user of the array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct User {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it may do.
+    /// Role.
     pub role: Role,
-    /// When it was made, in seconds since 1970.
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// When its password was set, in seconds since 1970.
+    /// Time of the last password change.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub password_set: u64,
+}
+
+shapes! {
+    User: "Users" "Users." "Sorted by name";
 }
 
 /// A user of the array who gave the right password. Only [`Accounts::log_in`] makes one.

@@ -9,9 +9,9 @@ use crate::configuration::Configuration;
 use crate::sealing::SealingKey;
 use crate::view::some_of;
 use crate::{Error, Result};
-use ::directory::{AuthorizationRequest, Credentials, DirectoryUser, Error as DirectoryError, Settings};
+use ::directory::{AuthorizationRequest, Credentials, DirectoryUser, Error as DirectoryError};
 use parking_lot::Mutex;
-use records::{DirectoryEntry, DirectoryId, Role, Secret};
+use records::{DirectoryEntry, DirectoryId, DirectorySettings, Role, Secret};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Directories {
     /// Names of the directories that browsers are sent to.
     pub fn redirecting(&self) -> Vec<String> {
         let config = self.configuration.read();
-        let sends = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, Settings::Oidc(_));
+        let sends = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, DirectorySettings::Oidc(_));
         config.directories.iter().filter(sends).map(|it| it.name.clone()).collect()
     }
 
@@ -67,7 +67,7 @@ impl Directories {
     /// When there is no such directory, it can't be asked, or the browser could not come back.
     pub fn begin_sign_in(&self, name: &str, host: &str) -> Result<AuthorizationRequest> {
         let entry = self.configuration.read().directories.named(name)?.clone();
-        let Settings::Oidc(settings) = &entry.settings else { return Err(takes_passwords(name)) };
+        let DirectorySettings::Oidc(settings) = &entry.settings else { return Err(takes_passwords(name)) };
         if !entry.enabled {
             return Err(Error::precondition(format!("the directory {name:?} is not asked at present")));
         }
@@ -113,7 +113,7 @@ impl Directories {
         if config.users.find(user).is_some() {
             return Vec::new();
         }
-        let takes = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, Settings::Ldap(_));
+        let takes = |it: &&DirectoryEntry| it.enabled && matches!(it.settings, DirectorySettings::Ldap(_));
         config.directories.iter().filter(takes).cloned().collect()
     }
 
@@ -202,7 +202,7 @@ impl Directories {
         let secret = entry.secret.as_ref().map(|sealed| self.sealing.open(sealed, &entry.place()));
         let secret = secret.transpose()?;
         let opened: Arc<dyn ::directory::Directory> =
-            entry.settings.open(secret.as_ref().map(Secret::expose)).into();
+            ::directory::open(&entry.settings, secret.as_ref().map(Secret::expose)).into();
         asked.insert(entry.id, (entry.clone(), opened.clone()));
         Ok(opened)
     }

@@ -65,12 +65,12 @@ impl Jobs {
     }
 
     /// Begins a job.
-    pub fn begin(&self, kind: JobKind, slot: Option<usize>, what: String, user: &str) -> Job {
+    pub fn begin(&self, kind: JobKind, slot: Option<usize>, description: String, user: &str) -> Job {
         let job = Job {
             id: format!("{:08x}", (self.env.random)() as u32),
             kind,
             slot,
-            what,
+            description,
             user: user.into(),
             started: self.env.seconds(),
             ended: None,

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use records::{Config, Rule, ScheduleEntry, ScheduleId, Settings, SnapshotEntry};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
+use utoipa::ToSchema;
 
 const MAX_RULES: usize = 16;
 const MAX_KEPT: u32 = 10_000;
@@ -129,16 +130,17 @@ pub(crate) fn check_rules(rules: &[Rule], min: usize) -> Result<()> {
     Ok(())
 }
 
-/// What to set of a schedule; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to a schedule. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ScheduleChange {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// When it takes snapshots, and how many it keeps: all rules.
+    /// Complete list of rules. Snapshots of a removed rule are kept.
     pub rules: Option<Vec<Rule>>,
-    /// Minimum age in seconds at which a snapshot taken from now on can be deleted.
-    pub immutable: Option<u64>,
-    /// Whether it takes snapshots.
+    /// Retention lock of future snapshots: seconds during which they cannot be deleted.
+    pub immutable_seconds: Option<u64>,
+    /// Whether the schedule is active.
     pub enabled: Option<bool>,
 }
 
@@ -149,14 +151,14 @@ pub(crate) fn set(
     change: ScheduleChange,
     now: u64,
 ) -> Result<()> {
-    let ScheduleChange { name: _, rules, immutable, enabled } = change;
+    let ScheduleChange { name: _, rules, immutable_seconds, enabled } = change;
     if let Some(rules) = rules {
         check_rules(&rules, 1)?;
         entry.rules = rules;
         entry.handled_until = now;
     }
     // What it has may be longer than what is allowed by now.
-    if let Some(seconds) = immutable.filter(|seconds| *seconds != entry.immutable) {
+    if let Some(seconds) = immutable_seconds.filter(|seconds| *seconds != entry.immutable) {
         check::retention_lock(config, seconds, "immutable_seconds")?;
         entry.immutable = seconds;
     }

@@ -7,9 +7,9 @@ use array::{
     CreateSnapshotSet, CreateSnapshots, CreateToken, CreateUser, CreateVolume, Credential, DeleteConnection,
     DeleteSnapshot, DeleteVolume, Ensured, EradicateFromRecycleBin, Error, GroupChange, HostChange,
     HostGroupChange, Identity, Kind, LabelsChange, ListAudit, ListHosts, ListRecycleBin, ListSnapshots,
-    ListVolumes, Page, PeerName, RestoreVolume, Role, Rule, ScheduleChange, Secret, ShowConnection,
-    ShowGroup, ShowHost, ShowHostGroup, ShowSchedule, ShowSnapshot, ShowStatus, ShowVolume, Snapshot,
-    SnapshotChange, SnapshotSource, SubjectName, Volume, VolumeChange,
+    ListVolumes, Page, PeerName, RestoreVolume, Role, Rule, Secret, ShowConnection, ShowGroup, ShowHost,
+    ShowHostGroup, ShowSchedule, ShowSnapshot, ShowStatus, ShowVolume, Snapshot, SnapshotChange,
+    SnapshotSource, SubjectName, Volume, VolumeChange,
 };
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -74,10 +74,14 @@ async fn an_identity_is_an_address_that_no_renaming_breaks() {
     let hosts = Some(vec![web.clone()]);
     let cluster = CreateHostGroup { name: "cluster".into(), hosts, ..CreateHostGroup::default() };
     let cluster = ok(&up, cluster).await.object.id.digits();
-    let rules = Some(vec![Rule { when: "daily".into(), keep: 1 }]);
-    let change = ScheduleChange { rules, ..ScheduleChange::default() };
-    let subject = SubjectName::Group(group.clone());
-    let schedule = ok(&up, CreateSchedule { name: "nightly".into(), subject, change }).await.id.digits();
+    let rules = vec![Rule { when: "daily".into(), keep: 1 }];
+    let nightly = CreateSchedule {
+        name: "nightly".into(),
+        group: Some(group.clone()),
+        rules,
+        ..CreateSchedule::default()
+    };
+    let schedule = ok(&up, nightly).await.id.digits();
 
     let renamed = |name: &str| Some(name.to_owned());
     let change =
@@ -103,7 +107,7 @@ async fn an_identity_is_an_address_that_no_renaming_breaks() {
     assert_eq!(ok(&up, ShowGroup { name: group }).await.name, "oltp");
     assert_eq!(ok(&up, ShowHost { name: web.clone() }).await.name, "web2");
     assert_eq!(ok(&up, ShowHostGroup { name: cluster.clone() }).await.hosts, ["web2"]);
-    assert_eq!(ok(&up, ShowSchedule { name: schedule }).await.subject, SubjectName::Group("oltp".into()));
+    assert_eq!(ok(&up, ShowSchedule { name: schedule }).await.group.as_deref(), Some("oltp"));
 
     let peer = PeerName::HostGroup(cluster);
     let made = CreateConnection {

@@ -5,7 +5,7 @@ use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     AlertState, ChangeSettings, ChangeSnapshot, ConfirmTime, CreateSchedule, CreateSnapshots, CreateVolume,
     DeleteSnapshot, DeleteVolume, Kind, LabelsChange, ListAlerts, ListRecycleBin, ListSnapshots, Rule,
-    ScheduleChange, SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
+    SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
 };
 use std::sync::atomic::Ordering;
 
@@ -158,10 +158,9 @@ async fn a_machine_that_is_off_too_long_needs_a_word() {
 
 async fn hourly(up: &Up) {
     create(up, "db1").await;
-    let rules = Some(vec![Rule { when: "hourly".into(), keep: 2 }]);
-    let change = ScheduleChange { rules, ..ScheduleChange::default() };
-    let subject = SubjectName::Volume("db1".into());
-    ok(up, CreateSchedule { name: "gold".into(), subject, change }).await;
+    let rules = vec![Rule { when: "hourly".into(), keep: 2 }];
+    let volume = Some("db1".into());
+    ok(up, CreateSchedule { name: "gold".into(), volume, rules, ..CreateSchedule::default() }).await;
     up.array.tick().await;
 }
 

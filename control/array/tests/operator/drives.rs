@@ -178,7 +178,10 @@ async fn a_drive_is_emptied_as_a_job_and_leaves() {
     up.perform(add("/dev/new", false)).await.unwrap();
     let begun = job(&up, evacuate("0")).await;
     assert_eq!((begun.kind, begun.state, begun.slot), (JobKind::Evacuate, JobState::Running, Some(0)));
-    assert_eq!((begun.user.as_str(), begun.what.as_str()), ("ada", "empty the drive drive0 in slot 0"));
+    assert_eq!(
+        (begun.user.as_str(), begun.description.as_str()),
+        ("ada", "empty the drive drive0 in slot 0")
+    );
     assert_eq!(refused(&up, evacuate("drive0")).await.0, Kind::Conflict);
     up.shelf.settle().await;
     up.array.tick().await;

@@ -44,7 +44,7 @@ async fn entry(up: &Up, number: u16) -> PortalEntry {
 }
 
 async fn shown(up: &Up, number: u16) -> Portal {
-    ok(up, ShowPortal { which: number.to_string() }).await
+    ok(up, ShowPortal { number: number.to_string() }).await
 }
 
 #[tokio::test]

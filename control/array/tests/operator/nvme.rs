@@ -74,27 +74,32 @@ async fn secrets_of_dhchap_are_checked_kept_and_never_shown() {
     ];
     for (of_host, of_array, why) in refusals {
         let new = CreateHost {
-            dhchap: of_host.and_then(secret),
-            dhchap_controller: of_array.and_then(secret),
+            dhchap_secret: of_host.and_then(secret),
+            dhchap_controller_secret: of_array.and_then(secret),
             ..plain.clone()
         };
         let error = refused(&up, new).await;
         assert!(error.kind == Kind::Invalid && error.message.contains(why), "{error:?}");
         assert!(!error.message.contains("nhr"), "no secret is repeated");
     }
-    let both = CreateHost { dhchap: secret(OF_HOST), dhchap_controller: secret(OF_ARRAY), ..plain.clone() };
+    let both = CreateHost {
+        dhchap_secret: secret(OF_HOST),
+        dhchap_controller_secret: secret(OF_ARRAY),
+        ..plain.clone()
+    };
     let made = ok(&up, both.clone()).await;
     assert!(made.created && made.object.dhchap && made.object.dhchap_controller);
     assert!(!ok(&up, both.clone()).await.created && !ok(&up, plain.clone()).await.created);
-    let other = CreateHost { dhchap: secret(OF_ARRAY), dhchap_controller: None, ..plain.clone() };
+    let other =
+        CreateHost { dhchap_secret: secret(OF_ARRAY), dhchap_controller_secret: None, ..plain.clone() };
     assert_eq!(refused(&up, other).await.kind, Kind::Differs);
     let trail = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await;
     assert!(["nhr7", "tzuO"].iter().all(|it| !format!("{trail:?}").contains(it)), "{trail:?}");
 
     let change = |change: HostChange| ChangeHost { name: "web1".into(), change };
-    let none = HostChange { dhchap: Some(None), ..HostChange::default() };
+    let none = HostChange { dhchap_secret: Some(None), ..HostChange::default() };
     assert!(refused(&up, change(none)).await.message.contains("of the host as well"));
-    let one_way = HostChange { dhchap_controller: Some(None), ..HostChange::default() };
+    let one_way = HostChange { dhchap_controller_secret: Some(None), ..HostChange::default() };
     let host = ok(&up, change(one_way)).await;
     assert_eq!((host.dhchap, host.dhchap_controller), (true, false));
     let renamed = HostChange { name: Some("web2".into()), ..HostChange::default() };

@@ -5,8 +5,7 @@ use crate::replication::{Pair, pair, protect, show};
 use crate::rig::{Up, ok, refused, write};
 use array::{
     ChangeReplication, CreateSchedule, CreateSnapshots, DeleteSnapshot, Kind, LabelsChange,
-    ListReplicationPoints, ListSnapshots, ReplicationChange, Rule, RunSchedule, ScheduleChange, SubjectName,
-    SyncReplication,
+    ListReplicationPoints, ListSnapshots, ReplicationChange, Rule, RunSchedule, SubjectName, SyncReplication,
 };
 use std::sync::atomic::Ordering;
 
@@ -94,9 +93,8 @@ async fn a_schedule_replicates_over_crashes_and_interruptions() {
     first.array.replicate_once().await;
     ok(&first, policy(true)).await;
     let rules = vec![Rule { when: "hourly".into(), keep: 2 }];
-    let change = ScheduleChange { rules: Some(rules), ..ScheduleChange::default() };
-    let subject = SubjectName::Group("app".into());
-    ok(&first, CreateSchedule { name: "often".into(), subject, change }).await;
+    let group = Some("app".into());
+    ok(&first, CreateSchedule { name: "often".into(), group, rules, ..CreateSchedule::default() }).await;
     write(&first, volumes[0], 0, 31).await;
     ok(&first, RunSchedule { name: "often".into(), now: true }).await;
     write(&first, volumes[0], 0, 32).await;

@@ -5,7 +5,7 @@ use crate::rig::{Rig, Up, controller, ok, refused};
 use array::{
     AlertState, ControllerState, CreateConnection, CreateHost, CreatePortal, CreateVolume, DeletePortal,
     Endpoint, Kind, ListAlerts, ListControllers, ListPaths, ListPortals, OwnPorts, PeerName, PortalEntry,
-    PortalProtocol, PortalState, ShowHost, ShowPortal, TimeRange,
+    PortalProtocol, PortalRemoval, PortalState, ShowHost, ShowPortal, TimeRange,
 };
 use iscsi::Portal;
 use scsi::{Command, Direction, Execution, InitiatorPort, Lun, PortGroup, Response, Status, TaskAttribute};
@@ -157,7 +157,7 @@ pub fn add(address: impl ToString) -> CreatePortal {
 
 pub fn remove(which: impl ToString, force: bool, cut_off: &[&str]) -> DeletePortal {
     let cut_off = cut_off.iter().map(|name| (*name).to_owned()).collect();
-    DeletePortal { which: which.to_string(), force, cut_off }
+    DeletePortal { number: which.to_string(), how: PortalRemoval { force, cut_off } }
 }
 
 #[tokio::test]
@@ -173,14 +173,14 @@ async fn an_added_portal_serves_at_once_and_after_a_crash() {
     let (status, session) = login(&up, address, IQN).await;
     assert_eq!(status, 0);
     assert_eq!(up.server.sessions()[0].portal, 2, "the session has its number");
-    assert_eq!(ok(&up, ShowPortal { which: address.to_string() }).await.hosts, ["web1"]);
+    assert_eq!(ok(&up, ShowPortal { number: address.to_string() }).await.hosts, ["web1"]);
     up.server.close(0).await;
     drop(session);
     up.crash().await;
     let up = rig.up().await;
     serve(&up).await;
     let all = ok(&up, ListPortals).await;
-    let shown: Vec<_> = all.iter().map(|it| (it.number, it.by_option, it.state.clone())).collect();
+    let shown: Vec<_> = all.iter().map(|it| (it.number, it.by_option, it.state)).collect();
     assert_eq!(shown, [(1, true, PortalState::Listening), (2, false, PortalState::Listening)]);
     assert_eq!(login(&up, address, IQN).await.0, 0);
     assert_eq!(ports(&up).await, [1, 2]);
@@ -236,13 +236,14 @@ async fn wrong_addresses_change_nothing() {
 
     // It is wanted all the same: it serves as soon as it can.
     let portal = ok(&up, CreatePortal { force: true, ..add(address) }).await;
-    assert!(matches!(&portal.state, PortalState::Down(why) if !why.is_empty()), "{portal:?}");
+    assert_eq!(portal.state, PortalState::Down);
+    assert!(portal.reason.as_ref().is_some_and(|why| !why.is_empty()), "{portal:?}");
     up.array.tick().await;
     let alerts = ok(&up, ListAlerts).await;
     let open = alerts.iter().filter(|it| it.state() != AlertState::Closed);
     assert!(open.into_iter().any(|it| it.condition.kind == "portal.down"));
     drop(taken);
-    while ok(&up, ShowPortal { which: "2".into() }).await.state != PortalState::Listening {
+    while ok(&up, ShowPortal { number: "2".into() }).await.state != PortalState::Listening {
         tokio::task::yield_now().await;
     }
     up.server.close(0).await;

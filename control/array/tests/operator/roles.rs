@@ -226,7 +226,7 @@ fn of_drives() -> Vec<Step> {
         ChangeApiAddress { address: Some(name()), moves: false },
         ConfirmApiAddress,
         ListPortals,
-        ShowPortal { which: name() },
+        ShowPortal { number: name() },
         CreatePortal {
             address: name(),
             protocol: PortalProtocol::Iscsi,
@@ -235,7 +235,7 @@ fn of_drives() -> Vec<Step> {
             moves: false,
             force: false,
         },
-        DeletePortal { which: name(), force: false, cut_off: Default::default() },
+        DeletePortal { number: name(), how: Default::default() },
         ShowStore,
         ShowProtection,
         ListDrives,
@@ -269,12 +269,7 @@ fn of_volumes() -> Vec<Step> {
         EradicateFromRecycleBin { which: name() },
         RestoreVolume { volume: name(), source: name(), ..RestoreVolume::default() },
         ClearVolumeState { name: name() },
-        CreateSnapshots {
-            subject: subject.clone(),
-            suffix: None,
-            keep_until: None,
-            labels: LabelsChange::default()
-        },
+        CreateSnapshots { subject, suffix: None, keep_until: None, labels: LabelsChange::default() },
         CreateSnapshotSet {
             sources: Vec::new(),
             suffix: None,
@@ -285,7 +280,7 @@ fn of_volumes() -> Vec<Step> {
         ShowSnapshot { name: name() },
         ChangeSnapshot { name: name(), change: SnapshotChange::Writable(true) },
         DeleteSnapshot { name: name(), eradicate: false },
-        CreateSchedule { name: name(), subject, change: ScheduleChange::default() },
+        CreateSchedule { name: name(), volume: Some(name()), ..CreateSchedule::default() },
         ListSchedules,
         ShowSchedule { name: name() },
         ChangeSchedule { name: name(), change: ScheduleChange::default() },

@@ -4,7 +4,7 @@ use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     ChangeSchedule, ChangeSettings, CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateVolume,
     DeleteGroup, DeleteSchedule, DeleteSnapshot, Kind, ListSnapshots, PeerName, Rule, RunSchedule, Schedule,
-    ScheduleChange, SettingsChange, ShowSchedule, ShowSettings, SubjectName,
+    ScheduleChange, SettingsChange, ShowSchedule, ShowSettings,
 };
 use std::sync::atomic::Ordering;
 
@@ -25,8 +25,19 @@ async fn prepare(up: &Up, change: ScheduleChange) {
         ok(up, CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group, ..CreateVolume::default() })
             .await;
     }
-    let subject = SubjectName::Group("sql".into());
-    ok(up, CreateSchedule { name: "gold".into(), subject, change }).await;
+    let ScheduleChange { rules, immutable_seconds, enabled, .. } = change;
+    ok(
+        up,
+        CreateSchedule {
+            name: "gold".into(),
+            group: Some("sql".into()),
+            rules: rules.unwrap_or_default(),
+            immutable_seconds: immutable_seconds.unwrap_or(0),
+            enabled,
+            ..CreateSchedule::default()
+        },
+    )
+    .await;
 }
 
 async fn show(up: &Up) -> Schedule {
@@ -128,7 +139,7 @@ async fn days_begin_in_the_time_zone_of_the_array() {
 async fn what_is_immutable_or_seen_by_a_host_stays() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let change = ScheduleChange { immutable: Some(3 * HOUR), ..rules(&[("hourly", 1)]) };
+    let change = ScheduleChange { immutable_seconds: Some(3 * HOUR), ..rules(&[("hourly", 1)]) };
     prepare(&up, change).await;
     for hour in 0..3 {
         at(&rig, &up, NOON + hour * HOUR).await;
@@ -163,12 +174,12 @@ async fn a_schedule_is_judged_and_runs_when_asked() {
         rules(&[("hourly", 0)]),
         rules(&[("sometimes", 1)]),
         rules(&[("daily", 1), ("daily", 2)]),
-        ScheduleChange { immutable: Some(u64::MAX), ..ScheduleChange::default() },
+        ScheduleChange { immutable_seconds: Some(u64::MAX), ..ScheduleChange::default() },
     ] {
         assert_eq!(refusal(&up, gold(wrong)).await, Kind::Invalid);
     }
-    let subject = SubjectName::Volume("data".into());
-    let no_rules = CreateSchedule { name: "x".into(), subject, change: ScheduleChange::default() };
+    let volume = Some("data".into());
+    let no_rules = CreateSchedule { name: "x".into(), volume, ..CreateSchedule::default() };
     assert_eq!(refusal(&up, no_rules).await, Kind::Invalid);
     assert_eq!(refusal(&up, DeleteGroup { name: "sql".into() }).await, Kind::Precondition);
     let run = RunSchedule { name: "gold".into(), now: true };

@@ -182,11 +182,14 @@ async fn retention_locks_are_as_long_as_an_administrator_allows() {
     let up = rig.up().await;
     create(&up, "db1", None).await;
     let keep = |suffix: &str, until| CreateSnapshots { keep_until: Some(until), ..take("db1", suffix) };
-    let lock = |days: u64| ScheduleChange { immutable: Some(days * DAY), ..ScheduleChange::default() };
-    let schedule = |days| CreateSchedule {
+    let lock =
+        |days: u64| ScheduleChange { immutable_seconds: Some(days * DAY), ..ScheduleChange::default() };
+    let schedule = |days: u64| CreateSchedule {
         name: "nightly".into(),
-        subject: SubjectName::Volume("db1".into()),
-        change: ScheduleChange { rules: Some(vec![Rule { when: "daily".into(), keep: 1 }]), ..lock(days) },
+        volume: Some("db1".into()),
+        rules: vec![Rule { when: "daily".into(), keep: 1 }],
+        immutable_seconds: days * DAY,
+        ..CreateSchedule::default()
     };
     let allow = |days: u64| {
         ChangeSettings(SettingsChange { max_lock_seconds: Some(days * DAY), ..SettingsChange::default() })

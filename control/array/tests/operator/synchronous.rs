@@ -6,8 +6,8 @@ use array::{
     Alert, ChangeReplication, ChangeVolume, CreateReplication, CreateSchedule, CreateSnapshots, CreateVolume,
     DeleteReplication, DeleteVolume, ListAlerts, ListReplications, ListSnapshots, ListVolumes, OnLinkLoss,
     PauseReplication, Replication, ReplicationChange, ReplicationMode, ReplicationState, RestoreVolume,
-    ResumeReplication, ReverseReplication, Rule, ScheduleChange, Severity, StartTestFailover, SubjectName,
-    SyncReplication, Update, VolumeChange, Weekday, Window,
+    ResumeReplication, ReverseReplication, Rule, Severity, StartTestFailover, SubjectName, SyncReplication,
+    Update, VolumeChange, Weekday, Window,
 };
 use block::{Disk, DiskId, Extent, Op, Reply};
 use bytes::Bytes;
@@ -510,10 +510,9 @@ async fn schedules_take_and_delete_snapshots_within_a_session() {
     let (pair, _running) = in_sync(OnLinkLoss::Stop).await;
     let Pair { one, other: _other, first, second, volumes } = &pair;
     let session = ok(first, show()).await.status.point;
-    let rules = Some(vec![Rule { when: "hourly".into(), keep: 2 }]);
-    let subject = SubjectName::Group("app".into());
-    let change = ScheduleChange { rules, ..ScheduleChange::default() };
-    ok(first, CreateSchedule { name: "gold".into(), subject, change }).await;
+    let rules = vec![Rule { when: "hourly".into(), keep: 2 }];
+    let group = Some("app".into());
+    ok(first, CreateSchedule { name: "gold".into(), group, rules, ..CreateSchedule::default() }).await;
     let writer = Writer::start(first, volumes[0]);
     let begun = one.clock.load(Ordering::SeqCst) / HOUR * HOUR;
     let mut known = Vec::new();

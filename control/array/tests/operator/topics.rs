@@ -39,7 +39,7 @@ macro_rules! topics {
 fn story() -> Vec<(Step, &'static [Topic])> {
     use Topic::*;
     let name = |name: &str| name.to_owned();
-    let rules = Some(vec![Rule { when: name("hourly"), keep: 2 }]);
+    let rules = vec![Rule { when: name("hourly"), keep: 2 }];
     let snapshot = |suffix: &str| CreateSnapshots {
         subject: SubjectName::Volume(name("a")),
         suffix: Some(name(suffix)),
@@ -79,8 +79,9 @@ fn story() -> Vec<(Step, &'static [Topic])> {
         (
             CreateSchedule {
                 name: name("gold"),
-                subject: SubjectName::Volume(name("a")),
-                change: ScheduleChange { rules, ..ScheduleChange::default() },
+                volume: Some(name("a")),
+                rules,
+                ..CreateSchedule::default()
             },
             &[Schedules],
         ),

@@ -1,0 +1,35 @@
+//! Severity of events and alerts.
+
+use serde::{Deserialize, Serialize};
+
+/// Severity of an event or alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// For information.
+    Info,
+    /// Needs attention soon.
+    Warning,
+    /// Needs action now.
+    Critical,
+}
+
+impl Severity {
+    /// Its number in the history.
+    pub fn number(self) -> i64 {
+        match self {
+            Severity::Info => 0,
+            Severity::Warning => 1,
+            Severity::Critical => 2,
+        }
+    }
+
+    /// Of a number in the history; the most severe for what is none.
+    pub fn of(number: i64) -> Self {
+        match number {
+            0 => Severity::Info,
+            1 => Severity::Warning,
+            _ => Severity::Critical,
+        }
+    }
+}
