@@ -39,7 +39,7 @@ export const volumesOf = (group: string) =>
   });
 
 /** What of a long list is asked for. */
-export type Part = { limit: number; offset: number; sort?: string; filter?: string; search?: string };
+export type Part = { limit: number; offset: number; sort?: string; filter?: string; label?: string; search?: string };
 
 /** One page of the volumes: sorted, filtered and cut by the array. */
 export const volumesPage = (query: Part) =>
@@ -47,6 +47,13 @@ export const volumesPage = (query: Part) =>
     queryKey: key("volumes", "page", query),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/volumes", { params: { query }, signal })),
     ...LIST,
+  });
+
+/** The labels of each volume, and nothing else of them. */
+export const volumeLabels = () =>
+  queryOptions({
+    queryKey: key("volumes", "labels"),
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/volumes", { params: { query: { fields: "labels" } }, signal }))).items.map(({ labels }) => labels),
   });
 
 export const volume = (name: string) =>

@@ -343,6 +343,27 @@ test("volumes are filtered by group; those that are selected are deleted at once
   expect((await question.findByRole("alert")).textContent).toContain("1 of 2 failed");
 });
 
+test("hosts are filtered by label, and a selection ends with the search that hides it", async () => {
+  const state = busy(3, 3);
+  state.hosts.forEach((it, index) => (it.labels = index === 0 ? { rack: "4" } : {}));
+  const { user } = show("/hosts", state);
+  const hosts = await screen.findByRole("table", { name: "Hosts" });
+  await user.click(await screen.findByRole("combobox", { name: "Filter by label" }));
+  await user.click(await screen.findByRole("option", { name: "rack=4" }));
+  await waitFor(() => expect(within(hosts).getAllByRole("row").length).toBe(2));
+  cleanup();
+  const again = show("/volumes", busy(3, 0)).user;
+  await again.click(await screen.findByRole("checkbox", { name: "Select sql-01" }));
+  expect(screen.getByText("1 volume selected")).toBeTruthy();
+  await again.type(screen.getByRole("searchbox", { name: "Search volumes" }), "mail");
+  expect(screen.queryByText("1 volume selected")).toBeNull();
+});
+
+test("a part of the settings that is none is no page", async () => {
+  show("/settings/nosuch", busy(1, 0));
+  expect(await screen.findByRole("heading", { name: "Page not found" })).toBeTruthy();
+});
+
 test("one request brings everything that the list of volumes shows", async () => {
   const { mock } = show("/volumes", busy(1000, 200));
   expect(await screen.findByText("1,000 volumes")).toBeTruthy();

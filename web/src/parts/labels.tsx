@@ -30,6 +30,12 @@ export function parseLabels(lines: string): Labels | null {
   return Object.fromEntries(pairs.map((pair) => [pair?.[1]?.trim() ?? "", pair?.[2]?.trim() ?? ""]));
 }
 
+/** What a list is filtered by: a key, or a key with its value. */
+export const labelChoices = (labels: Labels): string[] => Object.entries(labels).flatMap(([key, value]) => [key, `${key}=${value}`]);
+
+/** The filter of a list of objects with labels. */
+export const LABEL_FILTER = { label: "Label", of: ({ labels }: { labels: Labels }) => labelChoices(labels) };
+
 /** What makes one of the other: what is gone is removed. */
 export function labelsChange(before: Labels, after: Labels): LabelsChange {
   const removed = Object.keys(before).filter((key) => !(key in after));

@@ -4,5 +4,9 @@ import { plural } from "../format";
 export function Names({ names, noun }: { names: string[]; noun: string }) {
   if (names.length === 0) return <span className="quiet">none</span>;
   if (names.length > 3) return <span title={names.join(", ")}>{plural(names.length, noun)}</span>;
-  return <span>{names.join(", ")}</span>;
+  return (
+    <span className="cut" title={names.join(", ")}>
+      {names.join(", ")}
+    </span>
+  );
 }

@@ -107,8 +107,15 @@ function compare(a: string | number, b: string | number): number {
 export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text, empty, pageSize = PAGE_ROWS, tools, filters, selection, chooser = false, remote, cards = false }: Props<Row>) {
   const [own, setOwn] = useState(() => firstShown(all));
   const { words, chosen, column, down, page } = remote?.shown ?? own;
-  const show = (change: Partial<Shown>) => (remote?.onShow ?? setOwn)({ words, chosen, column, down, page, ...change });
   const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map());
+  const show = (change: Partial<Shown>) => {
+    const next = { words, chosen, column, down, page, ...change };
+    (remote?.onShow ?? setOwn)(next);
+    // Rows that a search or a filter hides are selected no longer; of a list that the array cuts, it is not known which.
+    if (next.words === words && next.chosen === chosen) return;
+    const left = remote ? [] : arrange(filtered(rows ?? [], filters, next.chosen), next.words, text, undefined, false).map(id);
+    setSelected((before) => new Map([...before].filter(([key]) => left.includes(key))));
+  };
   const choice = useChosenColumns(label, all, chooser);
   const columns = choice.shown;
   const sorting = columns.find(({ name }) => name === column) ?? columns.find(isSortable);

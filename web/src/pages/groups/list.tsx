@@ -3,6 +3,7 @@ import { Boxes } from "lucide-react";
 import { groups } from "../../api/queries";
 import type { SchemaGroup as Group } from "../../api/schema";
 import { bytes, count } from "../../format";
+import { LABEL_FILTER } from "../../parts/labels";
 import { RowLink } from "../../parts/row-link";
 import type { Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
@@ -31,6 +32,7 @@ export function GroupsPage() {
       list={useQuery(groups())}
       columns={COLUMNS}
       id={(it) => it.name}
+      filters={[LABEL_FILTER]}
       text={(it) => `${it.name} ${it.volumes.join(" ")}`}
       create={{ label: "Create group", onClick: create.open }}
       empty={{ icon: Boxes, title: "No volume groups yet", text: "Volumes of a group have consistent snapshots, and share quotas and QoS limits." }}

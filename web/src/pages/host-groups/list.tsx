@@ -3,6 +3,7 @@ import { Network } from "lucide-react";
 import { hostGroups } from "../../api/queries";
 import type { SchemaHostGroup as HostGroup } from "../../api/schema";
 import { count } from "../../format";
+import { LABEL_FILTER } from "../../parts/labels";
 import { Names } from "../../parts/names";
 import { RowLink } from "../../parts/row-link";
 import type { Column } from "../../parts/table";
@@ -29,6 +30,7 @@ export function HostGroupsPage() {
       list={useQuery(hostGroups())}
       columns={COLUMNS}
       id={(it) => it.name}
+      filters={[LABEL_FILTER]}
       text={(it) => `${it.name} ${it.hosts.join(" ")} ${it.connections.map((seen) => seen.volume).join(" ")}`}
       create={{ label: "Create group", onClick: create.open }}
       empty={{ icon: Network, title: "No host groups yet", text: "All hosts of a host group, such as a cluster, are connected to its volumes with the same LUNs." }}

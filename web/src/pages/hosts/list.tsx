@@ -4,6 +4,7 @@ import { useState } from "react";
 import { hosts, refusedLogins } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { count } from "../../format";
+import { LABEL_FILTER } from "../../parts/labels";
 import { RowLink } from "../../parts/row-link";
 import type { Column, Filter } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
@@ -50,6 +51,7 @@ function Chap({ host }: { host: Host }) {
 const FILTERS: Filter<Host>[] = [
   { label: "Host group", of: (host) => (host.host_group ? [host.host_group] : []) },
   { label: "Log-in", of: (host) => [sessionCount(host) > 0 ? "logged in" : "not logged in"] },
+  LABEL_FILTER,
 ];
 
 export function HostsPage() {
@@ -67,7 +69,7 @@ export function HostsPage() {
       list={useQuery(hosts())}
       columns={COLUMNS}
       id={(host) => host.name}
-      text={(host) => `${host.name} ${host.initiators.join(" ")} ${host.connections.map((it) => it.volume).join(" ")}`}
+      text={(host) => `${host.name} ${namesOf(host).join(" ")} ${host.connections.map((it) => it.volume).join(" ")}`}
       filters={FILTERS}
       chooser
       create={{ label: "Add host", onClick: () => add("") }}

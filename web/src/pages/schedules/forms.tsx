@@ -7,6 +7,7 @@ import { settings, useChange } from "../../api/queries";
 import type { SchemaSchedule as Schedule } from "../../api/schema";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
+import { whenText } from "../../cron";
 import { nameError } from "../../parts/size-input";
 import { SubjectSelect, subjectOf } from "../subject";
 
@@ -53,9 +54,9 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
         <Text component="legend" size="sm" fw={500} mb={4}>
           Rules: when, and how many snapshots to retain
         </Text>
-        {form.values.rules.map((_, index) => (
+        {form.values.rules.map(({ when }, index) => (
           <Group key={index} gap="xs" mb={6} wrap="nowrap" align="flex-start">
-            <TextInput aria-label={`When, rule ${index + 1}`} list="schedule-whens" style={{ flex: 1 }} spellCheck={false} {...form.getInputProps(`rules.${index}.when`)} />
+            <TextInput aria-label={`When, rule ${index + 1}`} list="schedule-whens" style={{ flex: 1 }} spellCheck={false} description={whenText(when) === when ? undefined : whenText(when)} inputWrapperOrder={["input", "description", "error"]} {...form.getInputProps(`rules.${index}.when`)} />
             <NumberInput aria-label={`Snapshots to retain, rule ${index + 1}`} min={1} allowDecimal={false} allowNegative={false} w={90} {...form.getInputProps(`rules.${index}.keep`)} />
             <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`Remove rule ${index + 1}`} disabled={form.values.rules.length === 1} onClick={() => form.removeListItem("rules", index)}>
               <X size={15} />

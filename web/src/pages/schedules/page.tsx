@@ -13,6 +13,7 @@ import { May } from "../../parts/may";
 import { NounList } from "../../parts/noun-list";
 import type { Column } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
+import { Rules } from "./rules";
 import { DeleteSchedule, ScheduleForm } from "./forms";
 
 type Task = { verb: "change" | "delete"; schedule: Schedule };
@@ -32,9 +33,9 @@ export function SchedulesPage() {
     done: (_, name) => `Schedule ${name} ran.`,
   });
   const columns: Column<Schedule>[] = [
-    { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
+    { name: "Name", key: (it) => it.name, cell: (it) => <b className="cut" style={{ fontWeight: 500 }} title={it.name}>{it.name}</b> },
     { name: "Source", key: (it) => it.volume ?? it.group ?? "", cell: (it) => <Subject schedule={it} /> },
-    { name: "Retention", cell: (it) => it.rules.map((rule) => `${rule.keep} ${rule.when}`).join(", ") },
+    { name: "Retention", cell: (it) => <Rules rules={it.rules} /> },
     { name: "Retention lock", key: (it) => it.immutable_seconds, cell: (it) => (it.immutable_seconds > 0 ? duration(it.immutable_seconds) : <span className="quiet">–</span>), wide: true },
     { name: "Snapshots", key: (it) => it.snapshots, cell: (it) => count(it.snapshots), right: true, wide: true },
     { name: "Next run", key: (it) => it.next ?? "", cell: (it) => (it.next && it.enabled ? <span className="number">{moment(it.next)}</span> : <span className="quiet">never</span>), wide: true },
@@ -76,7 +77,7 @@ export function SchedulesPage() {
 function Subject({ schedule: { volume, group } }: { schedule: Schedule }) {
   const [kind, name] = volume ? ["volumes", volume] : ["groups", group ?? ""];
   return (
-    <Link className="plain" href={`/${kind}/${encodeURIComponent(name)}`}>
+    <Link className="plain cut" title={name} href={`/${kind}/${encodeURIComponent(name)}`}>
       {name}
     </Link>
   );

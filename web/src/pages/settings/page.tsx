@@ -1,9 +1,10 @@
 /** What holds for the array as a whole, a part on each address below `/settings`. */
-import { Stack, Tabs } from "@mantine/core";
+import { Stack, Tabs, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useLocation } from "wouter";
 import { useMay } from "../../api/session";
 import { Page } from "../../parts/page";
+import { NotFoundPage } from "../not-found";
 import { ApiAddressPanel } from "./api-address";
 import { CertificatePanel } from "./certificate";
 import { DirectoriesPanel } from "./directories";
@@ -47,6 +48,7 @@ export function SettingsPage({ part = GENERAL }: { part?: string }) {
   const [, go] = useLocation();
   const admin = useMay("admin");
   const parts = PARTS.filter((it) => admin || !it.admin);
+  if (!PARTS.some((it) => it.name === part)) return <NotFoundPage />;
   return (
     <Page title="Settings">
       <Tabs value={part} onChange={(name) => go(name && name !== GENERAL ? `/settings/${name}` : "/settings")} keepMounted={false} activateTabWithKeyboard={false}>
@@ -62,6 +64,7 @@ export function SettingsPage({ part = GENERAL }: { part?: string }) {
             {show()}
           </Tabs.Panel>
         ))}
+        {!parts.some((it) => it.name === part) && <Text size="sm">This part of the settings is for users with the role admin.</Text>}
       </Tabs>
     </Page>
   );

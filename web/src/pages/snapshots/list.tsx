@@ -3,6 +3,7 @@ import { Camera } from "lucide-react";
 import { snapshots } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot } from "../../api/schema";
 import { useMay } from "../../api/session";
+import { LABEL_FILTER } from "../../parts/labels";
 import type { Filter } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { COLUMNS } from "./columns";
@@ -14,6 +15,7 @@ import { NounList } from "../../parts/noun-list";
 const FILTERS: Filter<Snapshot>[] = [
   { label: "Volume", of: (it) => (it.source ? [it.source] : []) },
   { label: "Schedule", of: (it) => (it.schedule ? [it.schedule] : []) },
+  LABEL_FILTER,
 ];
 
 export function SnapshotsPage() {

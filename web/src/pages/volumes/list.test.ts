@@ -13,3 +13,9 @@ test("a choice of a filter is a value and no pattern", () => {
   expect(partOf({ ...FIRST, chosen: { Group: "sql", Host: "" } }).filter).toBe("group=sql");
   expect(partOf({ ...FIRST, chosen: { Host: "a*,b", "Host group": "cluster" } }).filter).toBe("connections.host=a\\*\\,b,connections.host_group=cluster");
 });
+
+test("a label is a condition of its own, and no field", () => {
+  const part = partOf({ ...FIRST, chosen: { Group: "sql", Label: "note=a,b\\c" } });
+  expect(part.filter).toBe("group=sql");
+  expect(part.label).toBe("note=a\\,b\\\\c");
+});

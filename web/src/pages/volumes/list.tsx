@@ -3,10 +3,11 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Database } from "lucide-react";
 import { useState } from "react";
-import { groups, hostGroups, hosts, quoted, volumesPage, type Part } from "../../api/queries";
+import { groups, hostGroups, hosts, quoted, volumeLabels, volumesPage, type Part } from "../../api/queries";
 import { useMay } from "../../api/session";
 import type { SchemaVolume as Volume } from "../../api/schema";
 import { accessorName, bytes, count, latency, moment, percent, plural, ratio } from "../../format";
+import { LABEL_FILTER, labelChoices } from "../../parts/labels";
 import { RowLink } from "../../parts/row-link";
 import { firstShown, PAGE_ROWS, type Column, type Filter, type Shown } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
@@ -43,11 +44,12 @@ const FILTERED: Record<string, string> = { Group: "group", Host: "connections.ho
 export function partOf({ words, chosen, column, down, page }: Shown): Part {
   const field = COLUMNS.find(({ name }) => name === column)?.sort ?? "name";
   const sort = down ? `-${field}` : field;
+  const label = chosen[LABEL_FILTER.label]?.replace(/[\\,]/g, "\\$&");
   const filter = Object.entries(chosen)
-    .filter(([, value]) => value)
+    .filter(([of, value]) => value && of !== LABEL_FILTER.label)
     .map(([label, value]) => `${FILTERED[label] ?? label}=${quoted(value)}`)
     .join(",");
-  return { limit: PAGE_ROWS, offset: (page - 1) * PAGE_ROWS, sort: field === "name" ? sort : `${sort},name`, ...(filter && { filter }), ...(words.trim() && { search: words.trim() }) };
+  return { limit: PAGE_ROWS, offset: (page - 1) * PAGE_ROWS, sort: field === "name" ? sort : `${sort},name`, ...(filter && { filter }), ...(label && { label }), ...(words.trim() && { search: words.trim() }) };
 }
 
 /** Filters whose choices are fetched when they open. */
@@ -58,6 +60,7 @@ function useFilters(): Filter<Volume>[] {
     Group: names(useQuery({ ...groups(), enabled: opened["Group"] ?? false }).data),
     Host: names(useQuery({ ...hosts(), enabled: opened["Host"] ?? false }).data),
     "Host group": names(useQuery({ ...hostGroups(), enabled: opened["Host group"] ?? false }).data),
+    [LABEL_FILTER.label]: [...new Set(useQuery({ ...volumeLabels(), enabled: opened[LABEL_FILTER.label] ?? false }).data?.flatMap(labelChoices))].sort(),
   };
   return Object.entries(choices).map(([label, choices]) => ({ label, of: () => [], choices, onOpen: () => setOpened((now) => ({ ...now, [label]: true })) }));
 }
@@ -86,7 +89,7 @@ function SeenBy({ volume }: { volume: Volume }) {
   const names = volume.connections.map(accessorName);
   if (names.length === 0) return <span className="quiet">none</span>;
   if (names.length > 2) return <span title={names.join(", ")}>{plural(names.length, volume.connections.some((it) => it.host_group) ? "connection" : "host")}</span>;
-  return <Text size="sm">{names.join(", ")}</Text>;
+  return <Text size="sm" className="cut" title={names.join(", ")}>{names.join(", ")}</Text>;
 }
 
 export function VolumesPage() {

@@ -7,6 +7,7 @@ import type { SchemaSchedule as Schedule, SchemaSnapshot as Snapshot, SchemaVolu
 import { duration, moment, plural } from "../../format";
 import { Dot } from "../../parts/dot";
 import { Panel } from "../../parts/panel";
+import { Rules } from "../schedules/rules";
 import { useSnapshotsOf } from "../snapshots/forms";
 
 /** Schedules that take snapshots of a volume: by itself, or by its group. */
@@ -54,7 +55,7 @@ export function ProtectionPanel({ volume }: { volume: Volume }) {
 function ScheduleLine({ schedule: { name, rules, enabled, group, immutable_seconds } }: { schedule: Schedule }) {
   return (
     <div>
-      {name}: {rules.map((rule) => `${rule.keep} ${rule.when}`).join(", ")}
+      {name}: <Rules rules={rules} />
       {group && <span className="quiet"> of group {group}</span>}
       {immutable_seconds > 0 && <span className="quiet">, locked for {duration(immutable_seconds)}</span>}
       {!enabled && <span className="quiet"> (off)</span>}
