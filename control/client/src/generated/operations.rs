@@ -20,7 +20,8 @@ pub struct ListAlerts {
 }
 /// List alerts
 pub fn list_alerts(query: &ListAlerts) -> Request<schemas::Alerts> {
-    Request::new("GET", format!("/api/v1/alerts",), "Alerts").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/alerts",), "Alerts")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Get an alert
 pub fn show_alert(id: &str) -> Request<schemas::Alert> {
@@ -62,7 +63,8 @@ pub struct ListAudit {
 }
 /// List audit log entries, newest first
 pub fn list_audit(query: &ListAudit) -> Request<schemas::AuditTrail> {
-    Request::new("GET", format!("/api/v1/audit",), "AuditTrail").query(query, "before limit")
+    Request::new("GET", format!("/api/v1/audit",), "AuditTrail")
+        .query(query, "before limit")
 }
 /// Query of: Get the capacity history and forecast
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -78,7 +80,8 @@ pub struct ShowCapacity {
 }
 /// Get the capacity history and forecast
 pub fn show_capacity(query: &ShowCapacity) -> Request<schemas::Capacity> {
-    Request::new("GET", format!("/api/v1/capacity",), "Capacity").query(query, "from to points format")
+    Request::new("GET", format!("/api/v1/capacity",), "Capacity")
+        .query(query, "from to points format")
 }
 /// Get the TLS certificate
 pub fn show_certificate() -> Request<schemas::Certificate> {
@@ -126,7 +129,8 @@ pub struct ListConnections {
 }
 /// List connections of volumes and snapshots to hosts and host groups
 pub fn list_connections(query: &ListConnections) -> Request<schemas::Connections> {
-    Request::new("GET", format!("/api/v1/connections",), "Connections").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/connections",), "Connections")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Connect a volume or snapshot to a host or host group
 pub fn create_connection(body: &schemas::NewConnection) -> Request<schemas::Attachment> {
@@ -189,7 +193,8 @@ pub struct ListControllers {
 }
 /// List controllers
 pub fn list_controllers(query: &ListControllers) -> Request<schemas::Controllers> {
-    Request::new("GET", format!("/api/v1/controllers",), "Controllers").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/controllers",), "Controllers")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Remove a controller that is lost or was stopped
 pub fn remove_controller(number: &str) -> Request<()> {
@@ -233,7 +238,8 @@ pub struct ListDirectories {
 }
 /// List identity providers and LDAP directories
 pub fn list_directories(query: &ListDirectories) -> Request<schemas::Directories> {
-    Request::new("GET", format!("/api/v1/directories",), "Directories").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/directories",), "Directories")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Create an identity provider or LDAP directory
 pub fn create_directory(body: &schemas::NewDirectory) -> Request<schemas::Directory> {
@@ -281,7 +287,8 @@ pub struct ListDrives {
 }
 /// List drives
 pub fn list_drives(query: &ListDrives) -> Request<schemas::Drives> {
-    Request::new("GET", format!("/api/v1/drives",), "Drives").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/drives",), "Drives")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Add a drive to the array
 pub fn add_drive(body: &schemas::NewDrive) -> Request<schemas::Drive> {
@@ -317,7 +324,8 @@ pub struct ListEvents {
 }
 /// List events, newest first
 pub fn list_events(query: &ListEvents) -> Request<schemas::Events> {
-    Request::new("GET", format!("/api/v1/events",), "Events").query(query, "before limit severity")
+    Request::new("GET", format!("/api/v1/events",), "Events")
+        .query(query, "before limit severity")
 }
 /// Query of: List Fibre Channel sessions, with their devices and the losses of their links
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -356,7 +364,8 @@ pub struct ListGroups {
 }
 /// List volume groups
 pub fn list_groups(query: &ListGroups) -> Request<schemas::Groups> {
-    Request::new("GET", format!("/api/v1/groups",), "Groups").query(query, "limit offset sort filter search fields label")
+    Request::new("GET", format!("/api/v1/groups",), "Groups")
+        .query(query, "limit offset sort filter search fields label")
 }
 /// Create a volume group
 pub fn create_group(body: &schemas::NewGroup) -> Request<schemas::Group> {
@@ -398,7 +407,8 @@ pub struct ListHostGroups {
 }
 /// List host groups
 pub fn list_host_groups(query: &ListHostGroups) -> Request<schemas::HostGroups> {
-    Request::new("GET", format!("/api/v1/host-groups",), "HostGroups").query(query, "limit offset sort filter search fields label")
+    Request::new("GET", format!("/api/v1/host-groups",), "HostGroups")
+        .query(query, "limit offset sort filter search fields label")
 }
 /// Create a host group
 pub fn create_host_group(body: &schemas::NewHostGroup) -> Request<schemas::HostGroup> {
@@ -442,7 +452,8 @@ pub struct ListHosts {
 }
 /// List hosts
 pub fn list_hosts(query: &ListHosts) -> Request<schemas::Hosts> {
-    Request::new("GET", format!("/api/v1/hosts",), "Hosts").query(query, "limit offset sort filter search fields label initiator")
+    Request::new("GET", format!("/api/v1/hosts",), "Hosts")
+        .query(query, "limit offset sort filter search fields label initiator")
 }
 /// Create a host
 pub fn create_host(body: &schemas::NewHost) -> Request<schemas::Host> {
@@ -478,7 +489,8 @@ pub struct ListJobs {
 }
 /// List jobs
 pub fn list_jobs(query: &ListJobs) -> Request<schemas::Jobs> {
-    Request::new("GET", format!("/api/v1/jobs",), "Jobs").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/jobs",), "Jobs")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Get a job
 pub fn show_job(id: &str) -> Request<schemas::Job> {
@@ -592,7 +604,8 @@ pub struct ShowPerformance {
 }
 /// Get the performance history
 pub fn show_performance(query: &ShowPerformance) -> Request<schemas::Performance> {
-    Request::new("GET", format!("/api/v1/performance",), "Performance").query(query, "from to points volume host group controller format")
+    Request::new("GET", format!("/api/v1/performance",), "Performance")
+        .query(query, "from to points volume host group controller format")
 }
 /// Query of: Get the latency distribution over time
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -641,7 +654,8 @@ pub struct ListOffloads {
 }
 /// Get statistics of the VAAI and ODX primitives
 pub fn list_offloads(query: &ListOffloads) -> Request<schemas::Offloads> {
-    Request::new("GET", format!("/api/v1/performance/offload",), "Offloads").query(query, "from to points volume host group controller format")
+    Request::new("GET", format!("/api/v1/performance/offload",), "Offloads")
+        .query(query, "from to points volume host group controller format")
 }
 /// Query of: Get the performance history of the VAAI primitives
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -686,7 +700,8 @@ pub struct ListPaths {
 }
 /// Get statistics of host paths
 pub fn list_paths(query: &ListPaths) -> Request<schemas::Paths> {
-    Request::new("GET", format!("/api/v1/performance/paths",), "Paths").query(query, "from to host")
+    Request::new("GET", format!("/api/v1/performance/paths",), "Paths")
+        .query(query, "from to host")
 }
 /// Query of: Get the distribution of transfer sizes
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -710,7 +725,8 @@ pub struct ShowSizes {
 }
 /// Get the distribution of transfer sizes
 pub fn show_sizes(query: &ShowSizes) -> Request<schemas::Sizes> {
-    Request::new("GET", format!("/api/v1/performance/sizes",), "Sizes").query(query, "from to points volume host group controller format")
+    Request::new("GET", format!("/api/v1/performance/sizes",), "Sizes")
+        .query(query, "from to points volume host group controller format")
 }
 /// Query of: List the busiest volumes, hosts or controllers
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -724,7 +740,8 @@ pub struct ListBusiest {
 }
 /// List the busiest volumes, hosts or controllers
 pub fn list_busiest(query: &ListBusiest) -> Request<schemas::Busiest> {
-    Request::new("GET", format!("/api/v1/performance/top",), "Busiest").query(query, "by seconds limit")
+    Request::new("GET", format!("/api/v1/performance/top",), "Busiest")
+        .query(query, "by seconds limit")
 }
 /// Query of: List portals
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -744,7 +761,8 @@ pub struct ListPortals {
 }
 /// List portals
 pub fn list_portals(query: &ListPortals) -> Request<schemas::TargetPortals> {
-    Request::new("GET", format!("/api/v1/portals",), "TargetPortals").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/portals",), "TargetPortals")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Add a portal
 pub fn create_portal(body: &schemas::NewPortal) -> Request<schemas::TargetPortal> {
@@ -789,7 +807,8 @@ pub struct ListRecycleBin {
 }
 /// List the contents of the recycle bin
 pub fn list_recycle_bin(query: &ListRecycleBin) -> Request<schemas::RecycleBin> {
-    Request::new("GET", format!("/api/v1/recycle-bin",), "RecycleBin").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/recycle-bin",), "RecycleBin")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Eradicate a volume or snapshot in the recycle bin
 pub fn eradicate_from_recycle_bin(id: &str) -> Request<()> {
@@ -825,7 +844,8 @@ pub struct ListRemoteArrays {
 }
 /// List remote arrays
 pub fn list_remote_arrays(query: &ListRemoteArrays) -> Request<schemas::RemoteArrays> {
-    Request::new("GET", format!("/api/v1/remote-arrays",), "RemoteArrays").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/remote-arrays",), "RemoteArrays")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Pair with a remote array
 pub fn pair_remote_array(
@@ -871,7 +891,8 @@ pub struct ListReplications {
 }
 /// List replications
 pub fn list_replications(query: &ListReplications) -> Request<schemas::Replications> {
-    Request::new("GET", format!("/api/v1/replications",), "Replications").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/replications",), "Replications")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Create a replication
 pub fn create_replication(
@@ -1045,7 +1066,8 @@ pub struct ListSchedules {
 }
 /// List snapshot schedules
 pub fn list_schedules(query: &ListSchedules) -> Request<schemas::Schedules> {
-    Request::new("GET", format!("/api/v1/schedules",), "Schedules").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/schedules",), "Schedules")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Create a snapshot schedule
 pub fn create_schedule(body: &schemas::NewSchedule) -> Request<schemas::Schedule> {
@@ -1127,7 +1149,8 @@ pub struct ListSnapshots {
 }
 /// List snapshots
 pub fn list_snapshots(query: &ListSnapshots) -> Request<schemas::Snapshots> {
-    Request::new("GET", format!("/api/v1/snapshots",), "Snapshots").query(query, "limit offset sort filter search fields label")
+    Request::new("GET", format!("/api/v1/snapshots",), "Snapshots")
+        .query(query, "limit offset sort filter search fields label")
 }
 /// Take a snapshot of a volume, or of all volumes of a group at the same instant
 pub fn create_snapshots(body: &schemas::NewSnapshots) -> Request<schemas::Snapshots> {
@@ -1208,7 +1231,8 @@ pub struct ListTokens {
 }
 /// List API tokens
 pub fn list_tokens(query: &ListTokens) -> Request<schemas::ApiTokens> {
-    Request::new("GET", format!("/api/v1/tokens",), "ApiTokens").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/tokens",), "ApiTokens")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Create an API token
 pub fn create_token(body: &schemas::NewToken) -> Request<schemas::ApiToken> {
@@ -1244,7 +1268,8 @@ pub struct ListUsers {
 }
 /// List users
 pub fn list_users(query: &ListUsers) -> Request<schemas::Users> {
-    Request::new("GET", format!("/api/v1/users",), "Users").query(query, "limit offset sort filter search fields")
+    Request::new("GET", format!("/api/v1/users",), "Users")
+        .query(query, "limit offset sort filter search fields")
 }
 /// Create a user
 pub fn create_user(body: &schemas::NewUser) -> Request<schemas::User> {
@@ -1282,7 +1307,8 @@ pub struct ListVolumes {
 }
 /// List volumes
 pub fn list_volumes(query: &ListVolumes) -> Request<schemas::Volumes> {
-    Request::new("GET", format!("/api/v1/volumes",), "Volumes").query(query, "limit offset sort filter search fields label")
+    Request::new("GET", format!("/api/v1/volumes",), "Volumes")
+        .query(query, "limit offset sort filter search fields label")
 }
 /// Create a volume, or clone a volume or snapshot
 pub fn create_volume(body: &schemas::NewVolume) -> Request<schemas::Volume> {
@@ -1296,7 +1322,8 @@ pub struct DeleteVolume {
 }
 /// Delete a volume
 pub fn delete_volume(name: &str, query: &DeleteVolume) -> Request<()> {
-    Request::new("DELETE", format!("/api/v1/volumes/{}", quoted(name)), "").query(query, "eradicate")
+    Request::new("DELETE", format!("/api/v1/volumes/{}", quoted(name)), "")
+        .query(query, "eradicate")
 }
 /// Get a volume
 pub fn show_volume(name: &str) -> Request<schemas::Volume> {
