@@ -340,6 +340,7 @@ impl Connection {
 
     /// Called once a second.
     pub fn tick(&mut self) {
+        self.wire.incoming.tick();
         let Timeouts { login, idle, dead } = self.setup.timeouts;
         if let Stage::Full(session) = &mut self.stage
             && session.tick(&mut self.wire, idle + dead)

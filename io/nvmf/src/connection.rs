@@ -447,6 +447,7 @@ impl Connection {
 
     /// Called once a second.
     pub fn tick(&mut self) {
+        self.wire.incoming.tick();
         self.idle_ticks += 1;
         match &mut self.stage {
             Stage::Connecting if self.idle_ticks >= CONNECT_SECONDS => {

@@ -2,6 +2,9 @@
 //!
 //! The receive buffer of a connection is never shared, so the data of a PDU keep only their own memory allocated. Short
 //! data are copied out of the buffer; the rest of long data is received directly into a buffer of its own.
+//!
+//! The buffer has the size for I/O only while it is used: it grows after bytes have filled it, and shrinks after a second in
+//! which they did not. So an idle connection holds little.
 
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -16,7 +19,11 @@ const DIRECT_BYTES: usize = 12 << 10;
 /// The receive buffer of a connection.
 pub struct ReceiveBuffer {
     buffer: BytesMut,
+    /// Bytes that `buffer` may hold now, and that it may grow to.
     capacity: usize,
+    max_capacity: usize,
+    /// Most bytes in `buffer` since the last tick.
+    peak: usize,
     /// Bytes at the start of `buffer` that have been consumed.
     consumed: usize,
     /// Data that is received into a buffer of its own, and its length.
@@ -28,6 +35,8 @@ impl Default for ReceiveBuffer {
         Self {
             buffer: BytesMut::with_capacity(SMALL_BUFFER_BYTES),
             capacity: SMALL_BUFFER_BYTES,
+            max_capacity: SMALL_BUFFER_BYTES,
+            peak: 0,
             consumed: 0,
             direct: None,
         }
@@ -35,10 +44,19 @@ impl Default for ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Enlarges the buffer to the size for I/O.
+    /// Lets the buffer grow to the size for I/O.
     pub fn enlarge(&mut self) {
-        self.capacity = LARGE_BUFFER_BYTES;
-        self.buffer.reserve(LARGE_BUFFER_BYTES - self.buffer.len());
+        self.max_capacity = LARGE_BUFFER_BYTES;
+    }
+
+    /// Gives memory back that was not used since the last call: to be called once a second.
+    pub fn tick(&mut self) {
+        let peak = std::mem::take(&mut self.peak).max(self.buffer.len());
+        if self.capacity > SMALL_BUFFER_BYTES && peak < SMALL_BUFFER_BYTES && self.direct.is_none() {
+            let mut small = BytesMut::with_capacity(SMALL_BUFFER_BYTES);
+            small.extend_from_slice(self.arrived());
+            (self.buffer, self.consumed, self.capacity) = (small, 0, SMALL_BUFFER_BYTES);
+        }
     }
 
     /// Space for the next bytes from the peer; empty only while the buffer is full of unconsumed bytes.
@@ -46,6 +64,11 @@ impl ReceiveBuffer {
         if let Some((data, bytes)) = &mut self.direct {
             let rest = *bytes - data.len();
             return data.limit(rest);
+        }
+        self.peak = self.peak.max(self.buffer.len());
+        if self.buffer.len() == self.capacity {
+            // More may wait in the socket.
+            self.capacity = self.max_capacity;
         }
         if self.consumed == self.buffer.len() {
             self.buffer.clear();
@@ -56,6 +79,7 @@ impl ReceiveBuffer {
             self.consumed = 0;
         }
         let room = self.capacity - self.buffer.len();
+        self.buffer.reserve(room);
         (&mut self.buffer).limit(room)
     }
 
@@ -138,6 +162,32 @@ mod tests {
                 at += length;
             }
         }
+    }
+
+    #[test]
+    fn a_connection_has_the_buffer_for_io_only_while_bytes_fill_it() {
+        let mut buffer = ReceiveBuffer::default();
+        let arrive = |buffer: &mut ReceiveBuffer, bytes: usize| {
+            let count = put(buffer, &vec![7; bytes]);
+            buffer.consume(count);
+            count
+        };
+        arrive(&mut buffer, 1 << 20);
+        assert_eq!(arrive(&mut buffer, 1 << 20), SMALL_BUFFER_BYTES, "a connection that is not known");
+        buffer.enlarge();
+        assert_eq!(buffer.buffer.capacity(), SMALL_BUFFER_BYTES, "nothing was received since");
+        assert_eq!(arrive(&mut buffer, 1 << 20), LARGE_BUFFER_BYTES);
+        buffer.tick();
+        assert_eq!(arrive(&mut buffer, 1 << 20), LARGE_BUFFER_BYTES, "it is in use");
+        buffer.tick();
+        arrive(&mut buffer, 48);
+        buffer.space();
+        buffer.tick();
+        assert!(buffer.buffer.capacity() > SMALL_BUFFER_BYTES, "it was in use a tick ago");
+        put(&mut buffer, &[1, 2, 3]);
+        buffer.tick();
+        assert_eq!(buffer.buffer.capacity(), SMALL_BUFFER_BYTES);
+        assert_eq!(buffer.arrived(), [1, 2, 3]);
     }
 
     #[test]

@@ -86,9 +86,14 @@ impl Incoming {
         self.max_data = bytes;
     }
 
-    /// Enlarges the buffer to the size for a session.
+    /// Lets the buffer grow to the size for I/O.
     pub(crate) fn enlarge(&mut self) {
         self.buffer.enlarge();
+    }
+
+    /// To be called once a second.
+    pub(crate) fn tick(&mut self) {
+        self.buffer.tick();
     }
 
     /// Charge of the arriving PDU.

@@ -68,9 +68,14 @@ impl Incoming {
         (self.greeted, self.digests) = (true, digests);
     }
 
-    /// Enlarges the buffer to the size for I/O.
+    /// Lets the buffer grow to the size for I/O.
     pub(crate) fn enlarge(&mut self) {
         self.buffer.enlarge();
+    }
+
+    /// To be called once a second.
+    pub(crate) fn tick(&mut self) {
+        self.buffer.tick();
     }
 
     /// Charge of the arriving PDU.
