@@ -166,9 +166,7 @@ impl UsageMeter {
     /// Measures volumes until the round has taken its time or none is due; rests in proportion to that.
     async fn measure_due(&self, begun: Duration) {
         let passed = || (self.env.uptime)().since.saturating_sub(begun);
-        let mut tried = BTreeSet::new();
-        while let Some(volume) = self.next_due(&tried) {
-            tried.insert(volume);
+        for volume in self.due() {
             let mapped = self.mapped(volume);
             // What can't be read is an alert of the drives; the volume is tried again in the next round.
             if let Ok(usage) = self.measure("a volume", BTreeSet::from([volume])).await {
@@ -189,8 +187,8 @@ impl UsageMeter {
         self.engine.space_of(&[volume]).mapped
     }
 
-    /// The volume that was measured longest ago, of those that are due. Volumes that are gone are forgotten.
-    fn next_due(&self, tried: &BTreeSet<DiskId>) -> Option<DiskId> {
+    /// The volumes that are due, those first that were measured longest ago. Volumes that are gone are forgotten.
+    fn due(&self) -> Vec<DiskId> {
         let volumes: Vec<DiskId> = self.configuration.read().volumes.iter().map(|it| it.id).collect();
         let now = self.env.uptime_seconds();
         let mut known = self.known.lock();
@@ -204,7 +202,8 @@ impl UsageMeter {
                 age >= MAX_AGE_SECONDS || age >= CHANGED_SECONDS && self.mapped(*volume) != last.mapped
             })
         };
-        let due = volumes.into_iter().filter(|volume| !tried.contains(volume) && is_due(volume));
-        due.min_by_key(|volume| known.get(volume).map(|last| last.at))
+        let mut due: Vec<DiskId> = volumes.into_iter().filter(is_due).collect();
+        due.sort_by_key(|volume| known.get(volume).map(|last| last.at));
+        due
     }
 }
