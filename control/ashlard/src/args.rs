@@ -1,10 +1,13 @@
-//! The command line.
+//! The command line. Parts of the process do not know it: each has a configuration of its own, which is made here.
 
+use crate::configuration::Configuration;
 use crate::fibre_channel::target_port;
 use crate::forwarding::token::Token;
-use crate::memory;
+use crate::{drives, forwarding, key, listening, memory, portals, store, threads};
+use clap::CommandFactory;
+use shelf::pool::Consent;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use units::size;
 
 /// The file with options that packages install.
@@ -36,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub drive: Vec<PathBuf>,
     #[command(flatten)]
-    pub rados: RadosArgs,
+    rados: RadosArgs,
     /// Without --drive: number of files to create at the first start
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub drives: u16,
@@ -100,7 +103,7 @@ pub struct Args {
 }
 
 /// Where in Ceph the array is; the folder remembers it.
-#[derive(clap::Args, Clone, Default)]
+#[derive(clap::Args)]
 pub struct RadosArgs {
     /// Store the array in Ceph instead of on drives: a replicated pool, or one for the journal and another, perhaps
     /// erasure-coded, for data
@@ -275,7 +278,7 @@ pub struct Format {
 }
 
 /// Key source of encrypted drives if it is not DIR/drives.key. A passphrase may also be in ASHLAR_PASSPHRASE.
-#[derive(clap::Args, Clone, Default)]
+#[derive(clap::Args, Clone)]
 #[group(id = "source", multiple = true)]
 pub struct KeyArgs {
     /// Key of encrypted drives: a file of 32 bytes, created at the first start if it does not exist
@@ -299,13 +302,6 @@ pub struct KeyArgs {
     /// At the first start: Unique Identifier of an AES key of 256 bits on the KMIP server
     #[arg(long, value_name = "ID", requires = "kmip")]
     pub kmip_id: Option<String>,
-}
-
-impl KeyArgs {
-    /// Whether a key was named here, and not only in the environment.
-    pub fn is_named(&self) -> bool {
-        self.key_file.is_some() || self.passphrase_file.is_some() || self.kmip.is_some()
-    }
 }
 
 /// Arguments of `key`.
@@ -348,7 +344,7 @@ pub struct Rotate {
 }
 
 /// The new key.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub struct NewKey {
     /// New key: a file of 32 bytes, created if it does not exist
     #[arg(long, value_name = "PATH", conflicts_with_all = ["to_passphrase_file", "to_kmip_id"])]
@@ -359,13 +355,6 @@ pub struct NewKey {
     /// New key: this one on the KMIP server
     #[arg(long, value_name = "ID", requires = "kmip")]
     pub to_kmip_id: Option<String>,
-}
-
-impl NewKey {
-    /// Whether one was named.
-    pub fn is_named(&self) -> bool {
-        self.to_key_file.is_some() || self.to_passphrase_file.is_some() || self.to_kmip_id.is_some()
-    }
 }
 
 /// Arguments of `key erase`.
@@ -379,57 +368,83 @@ pub struct Erase {
 }
 
 impl Args {
-    /// The array's folder.
+    /// What each part is configured with.
     ///
     /// # Panics
-    /// With `--openapi`, which has none.
-    pub fn data(&self) -> &Path {
-        self.data.as_deref().expect("required for everything but --openapi")
-    }
-
-    /// Whether the API accepts plain HTTP beside HTTPS: only on loopback.
-    pub fn plain_http(&self) -> bool {
-        self.api.ip().is_loopback() && !self.tls_only
-    }
-
-    /// Whether there is no plain HTTP anywhere.
-    pub fn tls_only(&self) -> bool {
-        self.tls_only
-    }
-
-    /// Number of threads for iSCSI.
-    pub fn threads(&self) -> usize {
-        self.threads_or(None)
-    }
-
-    /// The same; `kept` is what the array keeps, if it keeps a number, which an option goes before.
-    pub fn threads_or(&self, kept: Option<u16>) -> usize {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.or(kept).map_or_else(processors, usize::from)
-    }
-
-    /// Whether an option sets the number of threads.
-    pub fn sets_threads(&self) -> bool {
-        self.threads.is_some()
-    }
-
-    /// Memory limits of the engine for a capacity in bytes; its own defaults where none is given.
-    pub fn engine_options(&self, seed: [u8; 32], capacity: u64) -> engine::Options {
-        let mut options = engine::Options::new(seed);
-        let memory = memory::limit();
-        tracing::info!(bytes = memory.bytes, source = memory.source, "memory");
-        let index = self.index_memory.unwrap_or_else(|| memory::index(capacity, memory.bytes));
-        options.map_pages = memory::map_pages(memory.bytes);
-        for (bound, given) in [
-            (&mut options.slot_bytes, self.write_memory),
-            (&mut options.cache_bytes, self.read_memory),
-            (&mut options.index_bytes, Some(index)),
-            (&mut options.page_bytes, self.map_memory),
-        ] {
-            *bound = given.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(*bound);
+    /// With `--openapi`, which has no folder.
+    pub fn configuration(self) -> Configuration {
+        let data = self.data.expect("required for everything but --openapi");
+        let RadosArgs { pools, ceph_conf, ceph_id, rados_namespace, rados_array, rados_capacity, .. } =
+            self.rados;
+        Configuration {
+            store: store::Config {
+                data: data.clone(),
+                drives: store::Drives { named: self.drive, files: self.drives, file_bytes: self.drive_size },
+                rados: store::Rados {
+                    pools,
+                    conf: ceph_conf,
+                    id: ceph_id,
+                    namespace: rados_namespace,
+                    array: rados_array,
+                    capacity: rados_capacity,
+                },
+                encrypt: self.encrypt,
+                key: self.key.configuration(),
+            },
+            controller: forwarding::Config {
+                number: self.rados.controller,
+                listen: self.rados.link,
+                join: self.rados.join,
+            },
+            hosts: portals::Config { iscsi: self.iscsi, nvme: self.nvme, fc: self.fc },
+            api: listening::Config {
+                data,
+                array: self.name.clone(),
+                address: self.api,
+                tls_only: self.tls_only,
+            },
+            name: self.name,
+            replication: self.replication,
+            threads: threads::Config { number: self.threads },
+            memory: memory::Config {
+                write: self.write_memory,
+                read: self.read_memory,
+                index: self.index_memory,
+                map: self.map_memory,
+            },
+            format_force: self.format_force,
         }
-        options
     }
+}
+
+impl KeyArgs {
+    /// Where a key comes from.
+    pub fn configuration(&self) -> key::Config {
+        let Self { key_file, passphrase_file, kmip, kmip_cert, kmip_key, kmip_ca, kmip_id } = self.clone();
+        key::Config { file: key_file, passphrase_file, kmip, kmip_cert, kmip_key, kmip_ca, kmip_id }
+    }
+}
+
+impl NewKey {
+    /// Where the key after a rotation comes from.
+    pub fn configuration(self) -> key::Successor {
+        let Self { to_key_file, to_passphrase_file, to_kmip_id } = self;
+        key::Successor { file: to_key_file, passphrase_file: to_passphrase_file, kmip_id: to_kmip_id }
+    }
+}
+
+impl Format {
+    /// The array that is to be made.
+    pub fn configuration(self) -> drives::Format {
+        let Self { data, drive, encrypt, key, force, take_from_array } = self;
+        let consent = Consent { foreign: force, arrays: take_from_array };
+        drives::Format { data, drives: drive, encrypt, key: key.configuration(), consent }
+    }
+}
+
+/// The command line, for its documents.
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 fn identity(text: &str) -> Result<u128, String> {

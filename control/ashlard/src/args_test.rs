@@ -44,7 +44,9 @@ fn a_format_is_a_command_of_its_own_and_names_arrays_in_full() {
 
 #[test]
 fn plain_http_stays_on_this_machine() {
-    let plain = |more: &str| parse(&format!("--data d --iscsi 127.0.0.1:0 {more}")).unwrap().plain_http();
+    let plain = |more: &str| {
+        parse(&format!("--data d --iscsi 127.0.0.1:0 {more}")).unwrap().configuration().api.plain_http()
+    };
     assert!(plain("") && plain("--api [::1]:80"));
     assert!(!plain("--api 0.0.0.0:80") && !plain("--tls-only"));
 }
@@ -54,4 +56,10 @@ fn a_folder_and_a_portal_are_needed() {
     assert!(parse("--iscsi 127.0.0.1:0").is_err());
     assert!(parse("--data d").is_err());
     assert!(parse("--openapi").is_ok());
+}
+
+#[test]
+fn an_array_is_on_drives_or_in_ceph() {
+    assert!(parse("--data d --iscsi 127.0.0.1:0 --rados p").is_ok());
+    assert!(parse("--data d --iscsi 127.0.0.1:0 --rados p --drive x").is_err());
 }

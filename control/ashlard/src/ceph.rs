@@ -4,8 +4,8 @@
 //! its identity: opening it ends the service of who has it open.
 
 use crate::access::{self, read_whole, write_whole};
-use crate::args::{Args, RadosArgs};
 use crate::key;
+use crate::store::{Config, Rados};
 use anyhow::{Context, Result, bail, ensure};
 use cluster::Timing;
 use rados::objects::{Objects, Pool};
@@ -129,17 +129,17 @@ pub fn remember(data: &Path, (array, controller): (u128, u16), location: &Locati
 ///
 /// # Errors
 /// If the folder can't be read.
-pub fn is_meant(args: &Args) -> Result<bool> {
-    Ok(args.rados.pools.is_some() || args.drive.is_empty() && remembered(args.data())?.is_some())
+pub fn is_meant(config: &Config) -> Result<bool> {
+    Ok(config.rados.pools.is_some() || config.drives.named.is_empty() && remembered(&config.data)?.is_some())
 }
 
 /// The location that the command line names, or the folder where it does not.
-fn location(args: &RadosArgs, before: Option<&Remembered>) -> Result<Location> {
-    let Some(pools) = &args.pools else {
+fn location(config: &Rados, before: Option<&Remembered>) -> Result<Location> {
+    let Some(pools) = &config.pools else {
         let before = before.context("name the pool of the array: --rados POOL")?;
         let mut location = before.location();
-        location.conf = args.ceph_conf.clone().unwrap_or(location.conf);
-        location.id = args.ceph_id.clone().unwrap_or(location.id);
+        location.conf = config.conf.clone().unwrap_or(location.conf);
+        location.id = config.id.clone().unwrap_or(location.id);
         return Ok(location);
     };
     let (meta, data) = pools.split_once(',').unwrap_or((pools, pools));
@@ -148,11 +148,11 @@ fn location(args: &RadosArgs, before: Option<&Remembered>) -> Result<Location> {
         "--rados takes one pool, or two: META,DATA"
     );
     Ok(Location {
-        conf: args.ceph_conf.clone().unwrap_or_else(|| CONF.into()),
-        id: args.ceph_id.clone().unwrap_or_else(|| "ashlar".into()),
+        conf: config.conf.clone().unwrap_or_else(|| CONF.into()),
+        id: config.id.clone().unwrap_or_else(|| "ashlar".into()),
         meta: meta.into(),
         data: data.into(),
-        namespace: args.rados_namespace.clone().unwrap_or_else(|| "ashlar".into()),
+        namespace: config.namespace.clone().unwrap_or_else(|| "ashlar".into()),
     })
 }
 
@@ -222,9 +222,9 @@ struct Found {
 }
 
 /// Finds the array. Nothing is written.
-async fn find(args: &Args) -> Result<Found> {
-    let before = remembered(args.data())?;
-    let location = location(&args.rados, before.as_ref())?;
+async fn find(config: &Config) -> Result<Found> {
+    let before = remembered(&config.data)?;
+    let location = location(&config.rados, before.as_ref())?;
     if let Some(before) = &before {
         let there = before.location();
         ensure!(
@@ -232,7 +232,7 @@ async fn find(args: &Args) -> Result<Found> {
                 == (&location.meta, &location.data, &location.namespace),
             "the array of the folder {} is in {}, and {} was named: leave --rados out, or give the folder of the other \
              array",
-            args.data().display(),
+            config.data.display(),
             name(&there),
             name(&location)
         );
@@ -240,31 +240,31 @@ async fn find(args: &Args) -> Result<Found> {
     let client = Client::connect(location.clone())?;
     let found = contents(&*client).await?;
     let known = before.as_ref().map(Remembered::array).transpose()?;
-    let (array, made) = decide(args, (&before, known), &found, &location)?;
+    let (array, made) = decide(config, (&before, known), &found, &location)?;
     Ok(Found { client, array, made })
 }
 
 /// The array that several controllers share; at the first start of the first of them it is made. It is not opened. The
 /// client never owned the store: the next owner puts the client of the owner before on the blocklist.
-pub async fn shared(args: &Args) -> Result<(Arc<dyn Objects>, u128)> {
-    let mut found = find(args).await?;
+pub async fn shared(config: &Config) -> Result<(Arc<dyn Objects>, u128)> {
+    let mut found = find(config).await?;
     if !found.made {
-        drop(make(args, found.client, found.array).await?);
+        drop(make(config, found.client, found.array).await?);
         // The other controllers get a copy, and know this one by it before it has opened the array.
-        access::secrets_key(args.data(), false).map_err(|why| anyhow::anyhow!(why))?;
-        found = find(args).await?;
+        access::secrets_key(&config.data, false).map_err(|why| anyhow::anyhow!(why))?;
+        found = find(config).await?;
     }
     let Found { client, array, .. } = found;
-    Remembered::new(array, client.location(), true).write(args.data())?;
+    Remembered::new(array, client.location(), true).write(&config.data)?;
     Ok((client, array))
 }
 
 /// Opens the array; at the first start, makes it in an empty namespace. Nothing that is there is ever overwritten. One of
 /// several controllers opens it with the epoch that the cluster gave it.
-pub async fn open(args: &Args, epoch: Option<u64>) -> Result<Arc<Store>> {
-    let Found { client, array, made } = find(args).await?;
+pub async fn open(config: &Config, epoch: Option<u64>) -> Result<Arc<Store>> {
+    let Found { client, array, made } = find(config).await?;
     if !made {
-        return make(args, client, array).await;
+        return make(config, client, array).await;
     }
     ensure!(
         epoch.is_some() || !rados::is_shared(&*client).await?,
@@ -272,11 +272,11 @@ pub async fn open(args: &Args, epoch: Option<u64>) -> Result<Arc<Store>> {
          controller",
         name(client.location())
     );
-    Remembered::new(array, client.location(), true).write(args.data())?;
+    Remembered::new(array, client.location(), true).write(&config.data)?;
     let store =
-        open_array(args, client, (array, epoch)).await.context("the array in Ceph can't be opened")?;
+        open_array(config, client, (array, epoch)).await.context("the array in Ceph can't be opened")?;
     let settled =
-        store.keys().and_then(|keys| keys.wrapped()).map(|it| key::settle(&args.key, args.data(), &*it));
+        store.keys().and_then(|keys| keys.wrapped()).map(|it| key::settle(&config.key, &config.data, &*it));
     if let Some(Err(error)) = settled {
         tracing::warn!(error = format_args!("{error:#}"), "the key file is not where it belongs");
     }
@@ -285,14 +285,14 @@ pub async fn open(args: &Args, epoch: Option<u64>) -> Result<Arc<Store>> {
 
 /// Which array is opened, or made if the second is false.
 fn decide(
-    args: &Args,
+    config: &Config,
     (before, known): (&Option<Remembered>, Option<u128>),
     found: &Contents,
     location: &Location,
 ) -> Result<(u128, bool)> {
-    let (data, there) = (args.data().display(), name(location));
+    let (data, there) = (config.data.display(), name(location));
     match found {
-        Contents::Array { array, .. } if known == Some(*array) || args.rados.rados_array == Some(*array) => {
+        Contents::Array { array, .. } if known == Some(*array) || config.rados.array == Some(*array) => {
             Ok((*array, true))
         }
         Contents::Array { array, .. } => bail!(
@@ -313,11 +313,11 @@ fn decide(
                      and the cluster; no array is made in its place"
                 );
             }
-            if let Some(array) = args.rados.rados_array {
+            if let Some(array) = config.rados.array {
                 bail!("there is no array {array:032x} in {there}: the namespace is empty");
             }
             ensure!(
-                unmade || !access::was_used(args.data()),
+                unmade || !access::was_used(&config.data),
                 "the folder {data} is of an array that was started before and is not in Ceph: give another folder for a new \
                  array"
             );
@@ -327,26 +327,26 @@ fn decide(
 }
 
 /// How the array is opened. Without a bound it grows with the pool.
-fn opening(args: &Args, array: u128, key: Option<(DataKey, Envelope)>) -> Result<OpenOptions> {
+fn opening(config: &Config, array: u128, key: Option<(DataKey, Envelope)>) -> Result<OpenOptions> {
     let salt = u64::from_le_bytes(crate::random()?);
-    let max_bytes = args.rados.rados_capacity.unwrap_or(u64::MAX);
+    let max_bytes = config.rados.capacity.unwrap_or(u64::MAX);
     Ok(OpenOptions { array, salt, key, max_bytes, ..OpenOptions::default() })
 }
 
 async fn open_array(
-    args: &Args,
+    config: &Config,
     client: Arc<Client>,
     (array, epoch): (u128, Option<u64>),
 ) -> Result<Arc<Store>> {
     let envelopes = rados::read_envelope(&*client, array).await?.map(|envelope| vec![envelope]);
-    let key = key::unlock(&args.key, args.data(), envelopes)?;
-    Ok(Store::open(client, OpenOptions { epoch, ..opening(args, array, key)? }).await?)
+    let key = key::unlock(&config.key, &config.data, envelopes)?;
+    Ok(Store::open(client, OpenOptions { epoch, ..opening(config, array, key)? }).await?)
 }
 
-async fn make(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store>> {
+async fn make(config: &Config, client: Arc<Client>, array: u128) -> Result<Arc<Store>> {
     let location = client.location().clone();
     let usage = client.usage(Pool::Data).await?;
-    let format = FormatOptions::for_pool(usage, args.rados.rados_capacity);
+    let format = FormatOptions::for_pool(usage, config.rados.capacity);
     ensure!(
         format.segments >= MIN_SEGMENTS,
         "{} has space for {} segments of {} MiB, and an array needs {MIN_SEGMENTS}: give it more space (quota, full OSDs) or \
@@ -356,15 +356,15 @@ async fn make(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store
         format.segment_bytes() >> 20
     );
     tracing::info!(array = format_args!("{array:032x}"), location = name(&location), "formatting");
-    Remembered::new(array, &location, false).write(args.data())?;
-    let key = match args.encrypt {
-        true => Some(key::make(&args.key, args.data(), array)?),
-        false if args.key.is_named() => bail!("a key was given: add --encrypt"),
+    Remembered::new(array, &location, false).write(&config.data)?;
+    let key = match config.encrypt {
+        true => Some(key::make(&config.key, &config.data, array)?),
+        false if config.key.is_named() => bail!("a key was given: add --encrypt"),
         false => None,
     };
-    let opened = Store::format(client, format, opening(args, array, key)?).await;
+    let opened = Store::format(client, format, opening(config, array, key)?).await;
     let store = opened.context("no array can be made in Ceph")?;
-    Remembered::new(array, &location, true).write(args.data())?;
+    Remembered::new(array, &location, true).write(&config.data)?;
     Ok(store)
 }
 

@@ -2,8 +2,8 @@
 //! data folder so that a local `ashlar` can trust it.
 
 use crate::access::{Folder, read_text, write_whole};
-use crate::args::Args;
 use crate::board;
+use crate::listening::Config;
 use anyhow::{Context, Result, anyhow};
 use api::Tls;
 use array::{Array, Caller, FIRST_USER, ReplaceCertificate, Secret, Severity, Update};
@@ -24,7 +24,7 @@ const CERTIFICATE_END: &str = "-----END CERTIFICATE-----";
 ///
 /// # Errors
 /// If no certificate can be created.
-pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls> {
+pub async fn prepare(array: &Array, config: &Config, folder: &Folder) -> Result<Tls> {
     let why = match array.certificate() {
         Ok(Some((chain, key))) => match Tls::new(&chain, key.expose()) {
             Ok(tls) => {
@@ -34,7 +34,7 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
             Err(wrong) => wrong,
         },
         Ok(None) => {
-            let (chain, key) = self_signed(args)?;
+            let (chain, key) = self_signed(config)?;
             let tls = Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))?;
             let replace = ReplaceCertificate { chain: chain.clone(), key };
             match array.perform(&Caller::array(), replace).await {
@@ -53,7 +53,7 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
          key"
     );
     array.alerts().report("certificate.temporary", Severity::Warning, message);
-    let (chain, key) = self_signed(args)?;
+    let (chain, key) = self_signed(config)?;
     Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))
 }
 
@@ -62,13 +62,13 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
 ///
 /// # Errors
 /// If no certificate can be created.
-pub fn of_standby(args: &Args) -> Result<Tls> {
-    let path = args.data().join(STANDBY_FILE);
+pub fn of_standby(config: &Config) -> Result<Tls> {
+    let path = config.data.join(STANDBY_FILE);
     let known = read_text(&path).and_then(|both| Some((Tls::new(&both, &both).ok()?, both)));
     let (tls, both) = match known {
         Some(known) => known,
         None => {
-            let (chain, key) = self_signed(args)?;
+            let (chain, key) = self_signed(config)?;
             let both = format!("{chain}{}", key.expose());
             if let Err(error) = write_whole(&path, both.as_bytes()) {
                 tracing::warn!(%error, file = %path.display(), "the next start shows another certificate");
@@ -76,7 +76,7 @@ pub fn of_standby(args: &Args) -> Result<Tls> {
             (Tls::new(&both, &both).map_err(|wrong| anyhow!(wrong))?, both)
         }
     };
-    let trusted = args.data().join(FILE);
+    let trusted = config.data.join(FILE);
     let chain = both.split_inclusive(CERTIFICATE_END).next().unwrap_or_default();
     let before = read_text(&trusted).unwrap_or_default();
     if !before.contains(chain)
@@ -105,17 +105,17 @@ pub fn published(data: &Path) -> String {
     read_text(&data.join(FILE)).unwrap_or_default()
 }
 
-fn self_signed(args: &Args) -> Result<(String, Secret)> {
+fn self_signed(config: &Config) -> Result<(String, Secret)> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".into(), "::1".into()];
     names.push(board::host_name());
-    if !args.api.ip().is_unspecified() {
-        names.push(args.api.ip().to_string());
+    if !config.address.ip().is_unspecified() {
+        names.push(config.address.ip().to_string());
     }
     names.sort();
     names.dedup();
     let mut params = CertificateParams::new(names).context("a certificate can't be created")?;
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, format!("Ashlar {}", args.name));
+    params.distinguished_name.push(DnType::CommonName, format!("Ashlar {}", config.array));
     let key = KeyPair::generate().context("a key can't be created")?;
     let certificate = params.self_signed(&key).context("a certificate can't be created")?;
     Ok((certificate.pem(), Secret::new(key.serialize_pem())))

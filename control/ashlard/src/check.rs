@@ -85,7 +85,7 @@ async fn check_frames(frames: &Arc<FrameCheck>, shelf: &Arc<dyn Pool>) -> Result
 
 /// Opens an array in spite of contradictions, and returns them.
 async fn open(check: &Check, backing: &OfflineStore) -> Result<(Arc<dyn Pool>, Arc<Engine>, Vec<String>)> {
-    let key = key::unlock(&check.key, &check.data, backing.envelopes().await?)?;
+    let key = key::unlock(&check.key.configuration(), &check.data, backing.envelopes().await?)?;
     let shelf = backing.open(key).await?;
     // The seed is for drives that hold no engine yet.
     let (engine, found) = Engine::open_leniently(shelf.clone(), Options::new([0; 32]))

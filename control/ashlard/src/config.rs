@@ -4,8 +4,9 @@
 //! option that the command line names is not taken from the file. Nothing is read unless `--config` names it: a trial in
 //! another folder must not find the drives of the machine's array.
 
-use crate::args::{Args, KeyArgs};
-use crate::{access, ceph};
+use crate::args::Args;
+use crate::configuration::Configuration;
+use crate::{access, ceph, key, portals};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgAction, Command, CommandFactory, Parser};
 use std::ffi::OsString;
@@ -167,8 +168,7 @@ fn text(error: &clap::Error) -> String {
 /// If the file can't be read.
 pub fn check(file: &Path) -> Result<usize> {
     let words = ["ashlard".into(), "--config".into(), file.as_os_str().to_owned()];
-    let args = parse(words.to_vec())?;
-    let found = findings(&args);
+    let found = findings(&parse(words.to_vec())?.configuration());
     for finding in &found {
         match finding {
             Finding::Defect(text) => println!("defect: {text}"),
@@ -191,10 +191,11 @@ enum Finding {
     Remark(String),
 }
 
-fn findings(args: &Args) -> Vec<Finding> {
+fn findings(config: &Configuration) -> Vec<Finding> {
     use Finding::{Defect, Remark};
     let mut found = Vec::new();
-    for path in &args.drive {
+    let named = &config.store.drives.named;
+    for path in named {
         let shown = path.display();
         match path.metadata() {
             Err(error) => found.push(Defect(format!("drive {shown}: {error}"))),
@@ -205,24 +206,25 @@ fn findings(args: &Args) -> Vec<Finding> {
             Ok(_) => {}
         }
     }
-    for (at, path) in args.drive.iter().enumerate() {
+    for (at, path) in named.iter().enumerate() {
         let real = path.canonicalize().ok();
-        let earlier = args.drive.iter().take(at);
+        let earlier = named.iter().take(at);
         if real.is_some() && earlier.into_iter().any(|other| other.canonicalize().ok() == real) {
             found.push(Defect(format!("drive {} is named twice", path.display())));
         }
     }
-    let KeyArgs { passphrase_file, kmip_cert, kmip_key, kmip_ca, .. } = &args.key;
+    let key::Config { passphrase_file, kmip_cert, kmip_key, kmip_ca, .. } = &config.store.key;
     for path in [passphrase_file, kmip_cert, kmip_key, kmip_ca].into_iter().flatten() {
         if let Err(error) = std::fs::File::open(path) {
             found.push(Defect(format!("{}: {error}", path.display())));
         }
     }
-    if let Err(error) = ceph::is_meant(args) {
+    if let Err(error) = ceph::is_meant(&config.store) {
         found.push(Defect(format!("{error:#}")));
     }
-    let running = access::is_locked(args.data());
-    let addresses = args.iscsi.iter().chain(&args.nvme).chain([&args.api]).chain(&args.replication);
+    let running = access::is_locked(&config.store.data);
+    let portals::Config { iscsi, nvme, .. } = &config.hosts;
+    let addresses = iscsi.iter().chain(nvme).chain([&config.api.address]).chain(&config.replication);
     for address in addresses.filter(|_| !running) {
         if let Err(error) = TcpListener::bind(SocketAddr::new(address.ip(), 0)) {
             found.push(Defect(format!("{} is no address of this machine: {error}", address.ip())));
@@ -232,7 +234,7 @@ fn findings(args: &Args) -> Vec<Finding> {
             found.push(Defect(format!("can't listen on {address}: {error}")));
         }
     }
-    if args.iscsi.iter().any(|address| address.ip().is_unspecified()) {
+    if iscsi.iter().any(|address| address.ip().is_unspecified()) {
         found.push(Remark(
             "iscsi: every address of this machine is a portal; name those of the storage networks".into(),
         ));

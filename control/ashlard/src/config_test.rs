@@ -24,16 +24,18 @@ const SMALL: &str = "drive = [\"/dev/a\", \"/dev/b\"]\niscsi = \"10.0.0.1\"\n";
 #[test]
 fn a_file_has_what_the_command_line_has_and_yields_to_it() {
     let text = format!("{SMALL}threads = 3\nencrypt = true\ntls-only = false\nread-memory = \"1GiB\"\n");
-    let args = with(&text, "--config FILE").unwrap();
-    assert_eq!(args.drive, [PathBuf::from("/dev/a"), PathBuf::from("/dev/b")]);
-    assert_eq!((args.threads(), args.encrypt), (3, true));
-    assert_eq!(args.data(), Path::new(DEFAULT_DATA));
-    assert_eq!(args.iscsi, ["10.0.0.1:3260".parse().unwrap()]);
-    assert_eq!(args.api, "127.0.0.1:8443".parse().unwrap());
-    let args = with(&text, "--config=FILE --drive /dev/c --threads=5 --data /x --nvme [::1]").unwrap();
-    assert_eq!(args.drive, [PathBuf::from("/dev/c")]);
-    assert_eq!((args.threads(), args.data()), (5, Path::new("/x")));
-    assert_eq!(args.nvme, ["[::1]:4420".parse().unwrap()]);
+    let config = with(&text, "--config FILE").unwrap();
+    let config = config.configuration();
+    assert_eq!(config.store.drives.named, [PathBuf::from("/dev/a"), PathBuf::from("/dev/b")]);
+    assert_eq!((config.threads.number, config.store.encrypt), (Some(3), true));
+    assert_eq!(config.store.data, Path::new(DEFAULT_DATA));
+    assert_eq!(config.hosts.iscsi, ["10.0.0.1:3260".parse().unwrap()]);
+    assert_eq!(config.api.address, "127.0.0.1:8443".parse().unwrap());
+    let config = with(&text, "--config=FILE --drive /dev/c --threads=5 --data /x --nvme [::1]").unwrap();
+    let config = config.configuration();
+    assert_eq!(config.store.drives.named, [PathBuf::from("/dev/c")]);
+    assert_eq!((config.threads.number, &*config.store.data), (Some(5), Path::new("/x")));
+    assert_eq!(config.hosts.nvme, ["[::1]:4420".parse().unwrap()]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The drives of the array: finding, opening and formatting them.
 
-use crate::args::{Args, Format, KeyArgs};
+use crate::store::Config as Store;
 use crate::{access, key, machine, probe};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use array::{Words, refusal};
@@ -21,15 +21,30 @@ const WORDS: Words = Words {
     force_files: true,
 };
 
+/// An array that is to be made without serving it.
+pub struct Format {
+    /// Its folder.
+    pub data: PathBuf,
+    /// Its drives; without any, they are the files in the folder.
+    pub drives: Vec<PathBuf>,
+    /// Whether it is encrypted.
+    pub encrypt: bool,
+    /// Where its key comes from.
+    pub key: key::Config,
+    /// What may be overwritten.
+    pub consent: Consent,
+}
+
 /// Opens the array's drives; at the first start, makes it of blank ones. Drives that hold an array, or anything else, are
 /// never formatted here, and the array does without some.
-pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
-    let (paths, new) = if args.drive.is_empty() { files(args)? } else { (args.drive.clone(), false) };
+pub async fn open(ring: &Arc<Ring>, config: &Store) -> Result<Arc<DriveShelf>> {
+    let (paths, new) =
+        if config.drives.named.is_empty() { files(config)? } else { (config.drives.named.clone(), false) };
     let (present, missing) = present(paths);
     let mut drives = open_all(ring, &present)?;
     let mut contents = look(&drives).await;
     let given = arrays(&contents);
-    for path in added(args.data(), &present) {
+    for path in added(&config.data, &present) {
         // It was not named on the command line, so an error is not fatal: the drive counts as absent.
         let ours = async {
             let drive = device::open(ring, &path)? as Arc<dyn Drive>;
@@ -48,7 +63,7 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
         }
     }
     if !arrays(&contents).is_empty() {
-        return open_array(args, drives).await;
+        return open_array(config, drives).await;
     }
     if let Some(path) = missing.first() {
         bail!("{} does not exist, and no array is made without it", path.display());
@@ -56,23 +71,23 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
     ensure!(!drives.is_empty(), "none of the drives of this array was found: name them with --drive");
     if !new {
         check_all(&present, &contents, &Consent::default()).await?;
-        check_unused(args)?;
+        check_unused(config)?;
     }
     let options =
-        New { data: args.data(), key: &args.key, encrypt: args.encrypt, consent: Consent::default() };
+        New { data: &config.data, key: &config.key, encrypt: config.encrypt, consent: Consent::default() };
     make_array(drives, options).await
 }
 
 /// Opens the drives that the command line names, and those that were added, for this process alone.
-pub fn named(ring: &Arc<Ring>, args: &Args) -> Result<Vec<Arc<dyn Drive>>> {
-    let (mut paths, _) = present(args.drive.clone());
-    paths.extend(added(args.data(), &paths));
+pub fn named(ring: &Arc<Ring>, config: &Store) -> Result<Vec<Arc<dyn Drive>>> {
+    let (mut paths, _) = present(config.drives.named.clone());
+    paths.extend(added(&config.data, &paths));
     ensure!(!paths.is_empty(), "none of the named drives exists");
     open_all(ring, &paths)
 }
 
-async fn open_array(args: &Args, drives: Vec<Arc<dyn Drive>>) -> Result<Arc<DriveShelf>> {
-    open_with_key(args, &drives, async |opening| DriveShelf::open(drives.clone(), opening).await).await
+async fn open_array(config: &Store, drives: Vec<Arc<dyn Drive>>) -> Result<Arc<DriveShelf>> {
+    open_with_key(config, &drives, async |opening| DriveShelf::open(drives.clone(), opening).await).await
 }
 
 /// Opens the shelf on drives with the key that opens them, which is then kept where it belongs.
@@ -80,17 +95,17 @@ async fn open_array(args: &Args, drives: Vec<Arc<dyn Drive>>) -> Result<Arc<Driv
 /// # Errors
 /// When there is no such key, or the shelf can't be opened.
 pub async fn open_with_key(
-    args: &Args,
+    config: &Store,
     drives: &[Arc<dyn Drive>],
     open: impl AsyncFnOnce(Opening) -> shelf::Result<Arc<DriveShelf>>,
 ) -> Result<Arc<DriveShelf>> {
     let opened = async {
-        let key = key::unlock(&args.key, args.data(), DriveShelf::envelopes(drives).await?)?;
+        let key = key::unlock(&config.key, &config.data, DriveShelf::envelopes(drives).await?)?;
         let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };
         anyhow::Ok(open(opening).await?)
     };
     let shelf = opened.await.context("the drives can't be used")?;
-    if let Some(Err(error)) = shelf.envelope().map(|it| key::settle(&args.key, args.data(), &it)) {
+    if let Some(Err(error)) = shelf.envelope().map(|it| key::settle(&config.key, &config.data, &it)) {
         tracing::warn!(error = format_args!("{error:#}"), "the key file is not where it belongs");
     }
     Ok(shelf)
@@ -146,10 +161,10 @@ async fn check_all(
 }
 
 /// Refuses to make an array where another one was: its drives are not these, and nothing says that they are not needed.
-fn check_unused(args: &Args) -> Result<()> {
-    let data = args.data().display();
+fn check_unused(config: &Store) -> Result<()> {
+    let data = config.data.display();
     ensure!(
-        !access::was_used(args.data()),
+        !access::was_used(&config.data),
         "the folder {data} is of an array that was started before, and none of the drives has an Ashlar label: give the \
          drives of that array, or make a new array of these with `ashlard format --data {data} --drive …`"
     );
@@ -157,25 +172,21 @@ fn check_unused(args: &Args) -> Result<()> {
 }
 
 /// Makes an array of drives, once and without serving it, and prints its identity.
-pub async fn format(format: &Format) -> Result<()> {
-    let paths = match format.drive.is_empty() {
-        true => existing(&format.data.join("drives"))?,
-        false => format.drive.clone(),
-    };
-    ensure!(!paths.is_empty(), "there are no drives in {}: name them with --drive", format.data.display());
+pub async fn format(format: Format) -> Result<()> {
+    let Format { data, drives: named, encrypt, key, consent } = format;
+    let paths = if named.is_empty() { existing(&data.join("drives"))? } else { named };
+    ensure!(!paths.is_empty(), "there are no drives in {}: name them with --drive", data.display());
     let ring = Ring::start()?;
     let drives = open_all(&ring, &paths)?;
     let contents = look(&drives).await;
-    let consent = Consent { foreign: format.force, arrays: format.take_from_array.clone() };
     let there = arrays(&contents);
     if let Some(array) = consent.arrays.iter().find(|array| !there.contains(array)) {
         bail!("none of the drives belongs to array {array:032x}: nothing was written");
     }
     check_all(&paths, &contents, &consent).await?;
-    let new = New { data: &format.data, key: &format.key, encrypt: format.encrypt, consent };
-    let shelf = make_array(drives, new).await?;
+    let shelf = make_array(drives, New { data: &data, key: &key, encrypt, consent }).await?;
     // Those of the array that was started in this folder before.
-    machine::forget(&format.data).context("the drives that were added before can't be forgotten")?;
+    machine::forget(&data).context("the drives that were added before can't be forgotten")?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "array {:032x} on {} drives", shelf.array(), paths.len())
         .context("standard output can't be written")
@@ -220,7 +231,7 @@ pub fn stopped(data: &Path, named: &[PathBuf]) -> Result<Vec<Arc<dyn Drive>>> {
 /// An array that is to be made.
 struct New<'a> {
     data: &'a Path,
-    key: &'a KeyArgs,
+    key: &'a key::Config,
     encrypt: bool,
     consent: Consent,
 }
@@ -239,27 +250,27 @@ async fn make_array(drives: Vec<Arc<dyn Drive>>, new: New<'_>) -> Result<Arc<Dri
 }
 
 /// The drives that the array is started with: those on the command line, or the files in its folder.
-pub fn given(args: &Args) -> Result<Vec<PathBuf>> {
-    match args.drive.is_empty() {
-        true => existing(&args.data().join("drives")),
-        false => Ok(args.drive.clone()),
+pub fn given(config: &Store) -> Result<Vec<PathBuf>> {
+    match config.drives.named.is_empty() {
+        true => existing(&config.data.join("drives")),
+        false => Ok(config.drives.named.clone()),
     }
 }
 
 /// The files in the array's folder, and whether they are new: they are made when there are none.
-fn files(args: &Args) -> Result<(Vec<PathBuf>, bool)> {
-    let folder = args.data().join("drives");
+fn files(config: &Store) -> Result<(Vec<PathBuf>, bool)> {
+    let folder = config.data.join("drives");
     let files = existing(&folder)?;
-    if !files.is_empty() || !machine::remembered(args.data()).is_empty() {
+    if !files.is_empty() || !machine::remembered(&config.data).is_empty() {
         return Ok((files, false));
     }
-    if access::was_used(args.data()) {
+    if access::was_used(&config.data) {
         bail!(
             "the array in {} was made with --drive: give its drives again (or another folder for a new array)",
-            args.data().display()
+            config.data.display()
         );
     }
-    make(&folder, args.drives, args.drive_size)?;
+    make(&folder, config.drives.files, config.drives.file_bytes)?;
     Ok((existing(&folder)?, true))
 }
 

@@ -24,18 +24,19 @@ pub mod relay;
 pub mod token;
 mod wire;
 
-use crate::args::Args;
 use crate::board::{self, reachable};
 use crate::controller;
 use crate::mutual_tls::{self, Protocol, Session};
+use crate::store::Config as Store;
 use anyhow::{Context, Result, ensure};
 use array::{JoinToken, Secret};
 use cluster::{MAX_MEMBERS, MapMember};
 use identity::Own;
 use join::{TOKEN_SECONDS, Tokens};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
+use token::Token;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -69,6 +70,17 @@ impl LastReason {
     }
 }
 
+/// This process as one of the controllers of an array.
+#[derive(Default)]
+pub struct Config {
+    /// Its number.
+    pub number: Option<u16>,
+    /// Where it listens for the others.
+    pub listen: Option<SocketAddr>,
+    /// By what it joins at the first start.
+    pub join: Option<Token>,
+}
+
 /// What a controller with a link has from its start.
 #[derive(Clone)]
 pub struct Link {
@@ -85,22 +97,25 @@ pub struct Link {
 }
 
 impl Link {
-    /// The link of a controller, if it is to have one; `array` is the one that controllers share.
+    /// The link of a controller, if it is to have one; `array` is the one that controllers share, and `portals` how many it has
+    /// for hosts.
     ///
     /// # Errors
     /// If the address can't be listened on, or the controllers' common key is missing.
-    pub fn prepare(args: &Args, (array, id): (u128, u16), machine: &str) -> Result<Option<Self>> {
-        let Some(address) = args.rados.link else { return Ok(None) };
-        ensure!(
-            args.iscsi.len() + args.nvme.len() <= PORTS,
-            "a controller that shares an array has {PORTS} portals at most"
-        );
-        let own = Arc::new(Own::load(args.data(), (array, id))?);
+    pub fn prepare(
+        config: &Config,
+        (store, portals): (&Store, usize),
+        (array, id): (u128, u16),
+    ) -> Result<Option<Self>> {
+        let Some(address) = config.listen else { return Ok(None) };
+        ensure!(portals <= PORTS, "a controller that shares an array has {PORTS} portals at most");
+        let own = Arc::new(Own::load(&store.data, (array, id))?);
         let listener = TcpListener::bind(address)
             .and_then(|it| it.set_nonblocking(true).map(|()| it))
             .with_context(|| format!("can't listen for other controllers on {address}"))?;
-        let address = reachable(listener.local_addr()?, machine);
-        let max_members = if args.drive.is_empty() { MAX_MEMBERS } else { raid::shared::CONTROLLERS } as u16;
+        let address = reachable(listener.local_addr()?, &board::host_name());
+        let in_ceph = store.drives.named.is_empty();
+        let max_members = if in_ceph { MAX_MEMBERS } else { raid::shared::CONTROLLERS } as u16;
         let (listener, tokens) = (Arc::new(listener), Arc::default());
         Ok(Some(Self { own, listener, address, tokens, max_members }))
     }

@@ -1,6 +1,6 @@
 //! A controller that is not the home: its portals, the threads of its hosts, and its copy of the history.
 
-use crate::args::Args;
+use crate::configuration::Configuration;
 use crate::controller::Controller;
 use crate::forwarding;
 use crate::forwarding::{kept::Kept, reading::Reading};
@@ -26,21 +26,23 @@ impl FrontEnd {
     /// # Errors
     /// When threads can't be started.
     pub fn start(
-        args: &Args,
+        config: &Configuration,
         link: &forwarding::Link,
         (controller, store, addresses): (&Controller, &SharedStore, &Addresses),
     ) -> Result<Self> {
-        let shards = threads::Shards::start(args.threads())?;
+        let threads = config.threads.number_or(None);
+        let shards = threads::Shards::start(threads)?;
         let settings = forwarding::portals::Settings {
-            endpoints: portals::endpoints(args),
-            connections: crate::host_connections(args, args.threads())?.0,
+            endpoints: portals::endpoints(&config.hosts),
+            connections: crate::host_connections(&config.hosts, threads)?.0,
             shards: shards.handles(),
             permit: controller.permit(),
-            reading: Reading::of(args, store),
+            reading: Reading::of(config.reading(), store),
             addresses: addresses.clone(),
         };
         let standby = forwarding::portals::Standby::start(link.clone(), controller.map(), settings);
-        let copying = forwarding::history::Copying::start(link.clone(), controller.map(), args.data())?;
+        let copying =
+            forwarding::history::Copying::start(link.clone(), controller.map(), &config.store.data)?;
         Ok(Self { standby, shards, copying })
     }
 

@@ -1,7 +1,6 @@
 //! Key sources for encrypted drives: the key that wraps the data key comes from a file, a passphrase or a KMIP server.
 
 use crate::access;
-use crate::args::{KeyArgs, NewKey};
 use crate::backing::OfflineStore;
 use crate::kmip::Server;
 use anyhow::{Context, Result, bail, ensure};
@@ -147,10 +146,51 @@ fn passphrase(file: &Path) -> Result<Box<dyn KeyProvider>> {
     Ok(Box::new(Passphrase(text.trim_end_matches(['\r', '\n']).to_owned())))
 }
 
-impl KeyArgs {
-    /// What was named on the command line.
+/// Where the key of an array comes from, if it is not its own file in the folder. A passphrase may also be in the environment.
+#[derive(Clone, Default)]
+pub struct Config {
+    /// A file of 32 bytes.
+    pub file: Option<PathBuf>,
+    /// A file with a passphrase.
+    pub passphrase_file: Option<PathBuf>,
+    /// A KMIP server, as `host` or `host:port`.
+    pub kmip: Option<String>,
+    /// The client's certificate for it, in PEM.
+    pub kmip_cert: Option<PathBuf>,
+    /// The key of that, in PEM.
+    pub kmip_key: Option<PathBuf>,
+    /// The authority of the server, in PEM.
+    pub kmip_ca: Option<PathBuf>,
+    /// Unique Identifier of the key there, for a new array.
+    pub kmip_id: Option<String>,
+}
+
+/// Where the key after a rotation comes from, if it is not a new file in the folder.
+#[derive(Default)]
+pub struct Successor {
+    /// A file of 32 bytes.
+    pub file: Option<PathBuf>,
+    /// A file with a passphrase.
+    pub passphrase_file: Option<PathBuf>,
+    /// Unique Identifier on the KMIP server.
+    pub kmip_id: Option<String>,
+}
+
+impl Successor {
+    fn is_named(&self) -> bool {
+        self.file.is_some() || self.passphrase_file.is_some() || self.kmip_id.is_some()
+    }
+}
+
+impl Config {
+    /// Whether a key was named here, and not only in the environment.
+    pub fn is_named(&self) -> bool {
+        self.file.is_some() || self.passphrase_file.is_some() || self.kmip.is_some()
+    }
+
+    /// What was named.
     fn named(&self) -> Result<Option<Box<dyn KeyProvider>>> {
-        if let Some(file) = &self.key_file {
+        if let Some(file) = &self.file {
             return Ok(Some(Box::new(KeyFile(file.clone()))));
         }
         if let Some(file) = &self.passphrase_file {
@@ -174,8 +214,8 @@ impl KeyArgs {
 }
 
 /// The key for a new array that is to be encrypted.
-pub fn make(args: &KeyArgs, data: &Path, array: u128) -> Result<(DataKey, Envelope)> {
-    let provider = args.named()?.unwrap_or_else(|| Box::new(KeyFile(data.join(FILE))));
+pub fn make(config: &Config, data: &Path, array: u128) -> Result<(DataKey, Envelope)> {
+    let provider = config.named()?.unwrap_or_else(|| Box::new(KeyFile(data.join(FILE))));
     let key = DataKey::new(crate::random()?);
     let (source, with) = prepared(&*provider)?;
     tracing::info!(key = provider.name(), "the array will be encrypted");
@@ -194,20 +234,20 @@ fn prepared(provider: &dyn KeyProvider) -> Result<(KeySource, Key)> {
 /// # Errors
 /// Says what is to be given.
 pub fn unlock(
-    args: &KeyArgs,
+    config: &Config,
     data: &Path,
     envelopes: Option<Vec<Envelope>>,
 ) -> Result<Option<(DataKey, Envelope)>> {
-    let named = args.named()?;
+    let named = config.named()?;
     let envelopes = match envelopes {
         Some(envelopes) => envelopes,
         // One in the environment may be meant for another array.
-        None if named.is_none() || !args.is_named() => return Ok(None),
+        None if named.is_none() || !config.is_named() => return Ok(None),
         None => bail!("the array is not encrypted, and never will be: leave the key out"),
     };
     let providers = match named {
-        Some(provider) if args.key_file.is_none() => vec![provider],
-        _ => files(args, data),
+        Some(provider) if config.file.is_none() => vec![provider],
+        _ => files(config, data),
     };
     let mut tried = None;
     for envelope in &envelopes {
@@ -244,14 +284,14 @@ pub fn unlock(
 }
 
 /// The key file that was named, or else the one in the folder.
-fn file(args: &KeyArgs, data: &Path) -> PathBuf {
-    args.key_file.clone().unwrap_or_else(|| data.join(FILE))
+fn file(config: &Config, data: &Path) -> PathBuf {
+    config.file.clone().unwrap_or_else(|| data.join(FILE))
 }
 
 /// The key files to be tried. One that was named is, whether it is there or not.
-fn files(args: &KeyArgs, data: &Path) -> Vec<Box<dyn KeyProvider>> {
-    let path = file(args, data);
-    let named = args.key_file.is_some();
+fn files(config: &Config, data: &Path) -> Vec<Box<dyn KeyProvider>> {
+    let path = file(config, data);
+    let named = config.file.is_some();
     let tried = [path.clone(), next(&path)].into_iter().filter(|it| it.exists() || named && *it == path);
     tried.map(|path| Box::new(KeyFile(path)) as Box<dyn KeyProvider>).collect()
 }
@@ -261,8 +301,8 @@ fn files(args: &KeyArgs, data: &Path) -> Vec<Box<dyn KeyProvider>> {
 ///
 /// # Errors
 /// When neither opens them, or the file can't be replaced.
-pub fn settle(args: &KeyArgs, data: &Path, wrapped: &dyn WrappedKey) -> Result<()> {
-    let path = file(args, data);
+pub fn settle(config: &Config, data: &Path, wrapped: &dyn WrappedKey) -> Result<()> {
+    let path = file(config, data);
     let opens = |path: &Path| {
         let key = KeyFile(path.to_owned()).key(wrapped.source()).ok().flatten();
         key.is_some_and(|key| wrapped.opens(&key))
@@ -291,15 +331,15 @@ fn fresh(path: PathBuf) -> Result<KeyFile> {
 /// # Errors
 /// When there can be no such key, or it is the one that they have.
 pub fn next_key(
-    args: &KeyArgs,
+    config: &Config,
     data: &Path,
     now: &dyn WrappedKey,
     new: &array::NewKey,
 ) -> Result<(KeySource, Key)> {
     let provider: Box<dyn KeyProvider> = match (now.source(), new) {
         (KeySource::File, array::NewKey::File) => {
-            settle(args, data, now)?;
-            Box::new(fresh(next(&file(args, data)))?)
+            settle(config, data, now)?;
+            Box::new(fresh(next(&file(config, data)))?)
         }
         (KeySource::Passphrase { .. }, array::NewKey::Passphrase(words)) => {
             let provider = Passphrase(words.expose().to_owned());
@@ -309,7 +349,7 @@ pub fn next_key(
         }
         (KeySource::Kmip { id }, array::NewKey::Kmip(new)) => {
             ensure!(id != new, "the array is locked with key {id} already");
-            let server = args.server()?.context("the array was not started with --kmip")?;
+            let server = config.server()?.context("the array was not started with --kmip")?;
             Box::new(Kmip { server, id: Some(new.clone()) })
         }
         (source, _) => {
@@ -340,17 +380,17 @@ fn next(path: &Path) -> PathBuf {
 }
 
 /// Wraps the data key of a stopped array with another key. What is on the drives stays as it is.
-pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &OfflineStore) -> Result<()> {
+pub async fn rotate(config: &Config, new: &Successor, data: &Path, backing: &OfflineStore) -> Result<()> {
     let envelopes = backing.envelopes().await?;
-    let unlocked = unlock(args, data, envelopes.clone())?;
+    let unlocked = unlock(config, data, envelopes.clone())?;
     let (key, envelope) = unlocked.context("the array is not encrypted")?;
-    settle(args, data, &envelope)?;
+    settle(config, data, &envelope)?;
     let own = data.join(FILE);
-    let provider: Box<dyn KeyProvider> = match (&new.to_key_file, &new.to_passphrase_file, &new.to_kmip_id) {
+    let provider: Box<dyn KeyProvider> = match (&new.file, &new.passphrase_file, &new.kmip_id) {
         (Some(file), ..) => Box::new(KeyFile(file.clone())),
         (_, Some(file), _) => passphrase(file)?,
         (.., Some(id)) => {
-            let server = args
+            let server = config
                 .server()?
                 .context("name the server of that key: --kmip, --kmip-cert, --kmip-key, --kmip-ca")?;
             Box::new(Kmip { server, id: Some(id.clone()) })

@@ -1,7 +1,6 @@
 //! The machine as the array sees it: drives by path, their health, keys, the uptime, and a thread for long work.
 
 use crate::access::{read_whole, write_whole};
-use crate::args::KeyArgs;
 use crate::{find, key, probe, smart};
 use array::{Examined, FoundDrive, Health, KEY_BYTES, KeySource, NewKey, Uptime, WrappedKey};
 use raid::device::{self, Ring};
@@ -34,14 +33,14 @@ pub struct Machine {
     /// Runtime of long work.
     keeper: Handle,
     /// Where the key comes from.
-    key: KeyArgs,
+    key: key::Config,
     /// By what this process is registered at the drives, if two controllers share them.
     party: Option<(Arc<Party>, Timer)>,
 }
 
 impl Machine {
     /// For the array in a folder, which is started with the drives `given`.
-    pub fn new(ring: Arc<Ring>, data: &Path, given: Vec<PathBuf>, keeper: Handle, key: KeyArgs) -> Self {
+    pub fn new(ring: Arc<Ring>, data: &Path, given: Vec<PathBuf>, keeper: Handle, key: key::Config) -> Self {
         Self { ring, data: data.to_owned(), given, keeper, key, party: None }
     }
 

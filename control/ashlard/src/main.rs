@@ -15,6 +15,7 @@ mod ceph;
 mod certificate;
 mod check;
 mod config;
+mod configuration;
 mod controller;
 mod drives;
 mod fatal;
@@ -26,6 +27,7 @@ mod key;
 mod kmip;
 mod limits;
 mod link;
+mod listening;
 mod log;
 mod log_limit;
 mod machine;
@@ -41,17 +43,19 @@ mod sharing;
 mod smart;
 mod standby;
 mod stopped;
+mod store;
 mod threads;
 mod web;
 
 use access::Folder;
 use address::Addresses;
 use anyhow::{Context, Result, ensure};
-use args::{Args, Command, ConfigCommand, KeyCommand};
+use args::{Command, ConfigCommand, KeyCommand};
 use array::{Array, ArrayIdentity, Env, Parts, PortalEntry, SealingKey};
 use block::Ledger;
 use board::{Board, Home};
 use cluster::Service;
+use configuration::Configuration;
 use controller::Controller;
 use engine::Engine;
 use fatal::{Deadline, Supervised};
@@ -107,8 +111,8 @@ fn main() -> ExitCode {
         return print(&api::openapi());
     }
     match &args.command {
-        Some(Command::Config(config)) => {
-            let ConfigCommand::Check { file } = &config.what;
+        Some(Command::Config(of_file)) => {
+            let ConfigCommand::Check { file } = &of_file.what;
             return ended(config::check(file));
         }
         Some(Command::Messages { json: true }) => return print(&array::catalogue::json()),
@@ -121,12 +125,12 @@ fn main() -> ExitCode {
     }
     let log = Log::start();
     access::keep_private();
-    let outcome = threads::management().and_then(|runtime| match &args.command {
-        Some(Command::Check(check)) => runtime.block_on(check::run(check)),
-        Some(Command::Format(format)) => runtime.block_on(format_drives(format)).map(|()| 0),
-        Some(Command::Key(key)) => runtime.block_on(change_key(&key.what)).map(|()| 0),
-        Some(Command::ReductionReport(report)) => reduction::run(report).map(|()| 0),
-        _ => runtime.block_on(run(&args, log)).map(|()| 0),
+    let outcome = threads::management().and_then(|runtime| match args.command {
+        Some(Command::Check(check)) => runtime.block_on(check::run(&check)),
+        Some(Command::Format(format)) => runtime.block_on(format_drives(format.configuration())).map(|()| 0),
+        Some(Command::Key(key)) => runtime.block_on(change_key(key.what)).map(|()| 0),
+        Some(Command::ReductionReport(report)) => reduction::run(&report).map(|()| 0),
+        _ => runtime.block_on(run(&args.configuration(), log)).map(|()| 0),
     });
     match outcome {
         Ok(0) => ExitCode::SUCCESS,
@@ -151,54 +155,60 @@ fn ended(outcome: Result<usize>) -> ExitCode {
 }
 
 /// Formats drives as a new array, without serving it.
-async fn format_drives(format: &args::Format) -> Result<()> {
+async fn format_drives(format: drives::Format) -> Result<()> {
     let _lock = access::lock(&format.data)?;
     drives::format(format).await
 }
 
 /// Changes or destroys the key of a stopped array.
-async fn change_key(what: &KeyCommand) -> Result<()> {
-    let array = match what {
+async fn change_key(what: KeyCommand) -> Result<()> {
+    let array = match &what {
         KeyCommand::Rotate(rotate) => &rotate.stopped,
         KeyCommand::Erase(erase) => &erase.stopped,
     };
     let _lock = access::lock(&array.data)?;
     let backing = stopped::find(&array.data, &array.drive).await?;
     match what {
-        KeyCommand::Rotate(rotate) => key::rotate(&rotate.key, &rotate.new, &array.data, &backing).await,
-        KeyCommand::Erase(_) => key::erase(&array.data, &backing).await,
+        KeyCommand::Rotate(rotate) => {
+            let args::Rotate { stopped, key, new } = *rotate;
+            key::rotate(&key.configuration(), &new.configuration(), &stopped.data, &backing).await
+        }
+        KeyCommand::Erase(erase) => key::erase(&erase.stopped.data, &backing).await,
     }
 }
 
-async fn run(args: &Args, log: Log) -> Result<()> {
+async fn run(config: &Configuration, log: Log) -> Result<()> {
     fatal::abort_on_panic();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut stop = pin!(async move {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
     });
-    refuse_removed_options(args)?;
-    let _lock = access::lock(args.data())?;
-    if let Some(token) = &args.rados.join {
-        forwarding::join::join(args, token).await?;
+    refuse_removed_options(config)?;
+    let _lock = access::lock(&config.store.data)?;
+    if let Some(token) = &config.controller.join {
+        forwarding::join::join(config.controller.number, &config.store, token).await?;
     }
-    let Some(id) = shared_store::number(args)? else { return serve(args, log, None, stop).await };
-    let store = SharedStore::find(args, id).await?;
+    let Some(id) = config.number()? else { return serve(config, log, None, stop).await };
+    let store = SharedStore::find(&config.store, id).await?;
     let array = store.array();
-    let listener = standby::listen(args)?;
+    let listener = standby::listen(&config.api)?;
     let board = Board::shared(id);
-    let link = forwarding::Link::prepare(args, (array, id), &board::host_name())?;
+    let link =
+        forwarding::Link::prepare(&config.controller, (&config.store, config.hosts.sockets()), (array, id))?;
     let texts = |portals: &[SocketAddr]| portals.iter().map(ToString::to_string).collect();
-    let api = standby::url(args, listener.local_addr()?, &board::host_name());
-    let addresses = Service { api, iscsi: texts(&args.iscsi), nvme: texts(&args.nvme) };
+    let api = standby::url(&config.api, listener.local_addr()?, &board::host_name());
+    let addresses = Service { api, iscsi: texts(&config.hosts.iscsi), nvme: texts(&config.hosts.nvme) };
     let shown = link.as_ref().map(forwarding::Link::shown).unwrap_or_default();
     let controller = store.controller((id, shown, addresses), board.clone()).await?;
     let watchdog = service::standing_by(controller.watched())?;
     let linked = link.clone().map(|link| (link, controller.map()));
-    let answers = standby::Answers::start(args, listener.try_clone()?, (board.clone(), linked))?;
+    let sockets = limits::connections(config.threads.number_or(None), 0)?.api;
+    let answers =
+        standby::Answers::start(&config.api, sockets, listener.try_clone()?, (board.clone(), linked))?;
     let permit = controller.permit();
     let addresses = Addresses::new(move || permit.holds());
     let parts = (&controller, &store, &addresses);
-    let front_end = link.as_ref().map(|link| FrontEnd::start(args, link, parts)).transpose()?;
+    let front_end = link.as_ref().map(|link| FrontEnd::start(config, link, parts)).transpose()?;
     let outcome = tokio::select! {
         home = controller.home() => match home {
             Ok(home) => {
@@ -214,7 +224,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
                 let end = async {
                     tokio::select! { signal = stop.as_mut() => signal, () = controller.drained() => "drain" }
                 };
-                serve(args, log, Some(member), end).await
+                serve(config, log, Some(member), end).await
             }
             Err(error) => Err(error),
         },
@@ -266,7 +276,7 @@ struct Membership<'a> {
 
 /// Serves the array until it is stopped. The home of a cluster has an epoch, and answers hosts while its lease holds.
 async fn serve(
-    args: &Args,
+    config: &Configuration,
     log: Log,
     mut member: Option<Membership<'_>>,
     stop: impl Future<Output = &'static str>,
@@ -274,9 +284,9 @@ async fn serve(
     let permit = member.as_ref().map_or_else(Permit::default, |member| member.controller.permit());
     let board = member.as_ref().map_or_else(Board::single, |member| member.board.clone());
     let ring = Ring::start()?;
-    let (shelf, given) = open_store(&ring, args, member.as_ref()).await?;
+    let (shelf, given) = open_store(&ring, config, member.as_ref()).await?;
     let opened = Instant::now();
-    let options = args.engine_options(random()?, capacity(&*shelf));
+    let options = config.memory.engine_options(random()?, capacity(&*shelf));
     service::status("recovering");
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let recovered = Instant::now();
@@ -284,28 +294,30 @@ async fn serve(
     let keeper = threads::start_store(shelf.clone())?;
     let (link, (shards, kept)) = match member.as_mut().and_then(|member| member.link.take()) {
         Some((link, before)) => (Some(link), before),
-        None => (None, (threads::Shards::start(args.threads_or(array::kept_threads(&engine)?))?, None)),
+        None => {
+            (None, (threads::Shards::start(config.threads.number_or(array::kept_threads(&engine)?))?, None))
+        }
     };
 
-    let machine = Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone());
+    let machine = Machine::new(ring, &config.store.data, given, keeper.handle(), config.store.key.clone());
     let machine = Arc::new(machine.sharing(member.as_ref().and_then(Membership::party)));
-    let network = Arc::new(link::Tcp::listen(args.replication)?);
+    let network = Arc::new(link::Tcp::listen(config.replication)?);
     let addresses = member.as_ref().map(|member| member.addresses.clone());
     let addresses = Arc::new(OfMachine(addresses.unwrap_or_else(|| Addresses::new(|| true))));
     let outside = (machine, board.clone(), network.clone(), addresses, shards.handles().len());
     let before = before(member.as_ref(), &link, &kept);
-    let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), before).await?;
+    let array = assemble(config, (&shelf, &engine), outside, (log, permit.clone()), before).await?;
     let (portals, nvme_portals) = listen_for_hosts(&array, (&shards, kept.is_some())).await?;
-    let fibre_channel = serve_fibre_channel(&array, args, &shards)?;
+    let fibre_channel = serve_fibre_channel(&array, config, &shards)?;
     let listener =
-        member.as_ref().map_or_else(|| standby::listen(args), |it| Ok(it.listener.try_clone()?))?;
-    let (web, url, tls, folder) = serve_api(args, listener, &board, &array).await?;
+        member.as_ref().map_or_else(|| standby::listen(&config.api), |it| Ok(it.listener.try_clone()?))?;
+    let (web, url, tls, folder) = serve_api(config, listener, &board, &array).await?;
     announce(&array.identity, &portals, &nvme_portals, (&url, network.address()));
     if let Some(member) = &member {
         board.note_service(&member.home, [opened, recovered]);
     }
     let map = member.as_ref().map(|member| member.controller.map());
-    let served = (&array, &engine, args.data());
+    let served = (&array, &engine, &*config.store.data);
     let home = link.zip(map).map(|it| home_of(it, served, (permit, &board), shards.handles()));
     go_on(home.as_ref(), kept, (&array, &shards));
     // What the standby had ends here: now more threads are watched, and the array answers itself.
@@ -345,20 +357,20 @@ async fn serve(
 
 /// Serves the API; returns also where, its certificate and what it keeps in the data folder.
 async fn serve_api(
-    args: &Args,
+    config: &Configuration,
     listener: std::net::TcpListener,
     board: &Board,
     array: &Assembled,
 ) -> Result<(web::Web, String, api::Tls, Arc<Folder>)> {
     let address = listener.local_addr()?;
-    let url = format!("{}://{address}", standby::scheme(args));
-    board.set_api(&standby::url(args, address, &board::host_name()));
-    let folder = Arc::new(Folder::new(args.data(), array.array.clone()));
-    let tls = certificate::prepare(&array.array, args, &folder).await?;
+    let url = format!("{}://{address}", standby::scheme(&config.api));
+    board.set_api(&standby::url(&config.api, address, &board::host_name()));
+    let folder = Arc::new(Folder::new(&config.store.data, array.array.clone()));
+    let tls = certificate::prepare(&array.array, &config.api, &folder).await?;
     make_first_user(&array.array).await;
-    let token = access::token(args.data())?;
+    let token = access::token(&config.store.data)?;
     folder.show_access(&url, &token);
-    let secured = (tls.clone(), args.plain_http());
+    let secured = (tls.clone(), config.api.plain_http());
     let listeners = (listener, array.listeners.clone());
     let web =
         web::start(listeners, secured, array.array.clone(), api::Token::new(&token), array.api_connections)?;
@@ -482,12 +494,12 @@ impl Membership<'_> {
     }
 }
 
-fn refuse_removed_options(args: &Args) -> Result<()> {
+fn refuse_removed_options(config: &Configuration) -> Result<()> {
     anyhow::ensure!(
-        !args.format_force,
+        !config.format_force,
         "--format-force was removed. To overwrite drives, run once: ashlard format --data {} --drive \
          PATH… --force; drives of an Ashlar array need --take-from-array ID",
-        args.data().display()
+        config.store.data.display()
     );
     Ok(())
 }
@@ -495,17 +507,18 @@ fn refuse_removed_options(args: &Args) -> Result<()> {
 /// The store, and the drives that it was started with.
 async fn open_store(
     ring: &Arc<Ring>,
-    args: &Args,
+    config: &Configuration,
     member: Option<&Membership<'_>>,
 ) -> Result<(Arc<dyn Pool>, Vec<PathBuf>)> {
     let epoch = member.map(|member| member.home.epoch);
     if let (Some(shared), Some(epoch)) = (member.and_then(|member| member.shared), epoch) {
-        return Ok((shared.open(args, epoch).await?, drives::given(args)?));
+        return Ok((shared.open(&config.store, epoch).await?, drives::given(&config.store)?));
     }
-    if ceph::is_meant(args)? {
-        return Ok((ceph::open(args, epoch).await?, Vec::new()));
+    let config = &config.store;
+    if ceph::is_meant(config)? {
+        return Ok((ceph::open(config, epoch).await?, Vec::new()));
     }
-    Ok((drives::open(ring, args).await?, drives::given(args)?))
+    Ok((drives::open(ring, config).await?, drives::given(config)?))
 }
 
 /// Serves the sessions that this process had as a front end, as long as the threads of connections go on.
@@ -524,10 +537,10 @@ fn go_on(
 /// Serves Fibre Channel hosts, if there are ports for them.
 fn serve_fibre_channel(
     array: &Assembled,
-    args: &Args,
+    config: &Configuration,
     shards: &threads::Shards,
 ) -> Result<Option<fibre_channel::Service>> {
-    if args.fc.is_empty() {
+    if config.hosts.fc.is_empty() {
         return Ok(None);
     }
     let parts = fibre_channel::Parts {
@@ -535,8 +548,8 @@ fn serve_fibre_channel(
         exports: array.exports.clone(),
         target: array.target.clone(),
         budget: array.budget.clone(),
-        numbers: portals::fibre_channel_numbers(args, &array.portals),
-        ports: args.fc.clone(),
+        numbers: portals::fibre_channel_numbers(&config.hosts, &array.portals),
+        ports: config.hosts.fc.clone(),
         shards: shards.handles(),
         sessions: array.fibre_channel.clone(),
     };
@@ -570,8 +583,8 @@ struct Assembled {
 }
 
 /// The history. That of one of several controllers continues from its copy.
-fn open_history(args: &Args, is_copy: bool) -> Arc<Store> {
-    let history = Store::open(&args.data().join(forwarding::history::FILE));
+fn open_history(config: &Configuration, is_copy: bool) -> Arc<Store> {
+    let history = Store::open(&config.store.data.join(forwarding::history::FILE));
     if is_copy && let Err(error) = history.leave_room() {
         tracing::error!(%error, "entries of a former home may be missing in the history");
     }
@@ -582,18 +595,18 @@ fn open_history(args: &Args, is_copy: bool) -> Arc<Store> {
 type Outside = (Arc<Machine>, Arc<Board>, Arc<link::Tcp>, Arc<OfMachine>, usize);
 
 async fn assemble(
-    args: &Args,
+    config: &Configuration,
     (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
     (machine, controllers, network, addresses, threads): Outside,
     (log, permit): (Log, Permit),
     (link, kept, power): Before<'_>,
 ) -> Result<Assembled> {
     let now = board::time();
-    let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
+    let identity = array::load_identity(engine, &config.name, u64::from_le_bytes(random()?), now).await?;
     let exports = exports(power);
     let target = scsi::Target::new(scsi_names(&identity), exports.clone(), random()?);
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn());
-    let (of_iscsi, of_nvme, of_api) = host_connections(args, threads)?;
+    let (of_iscsi, of_nvme, of_api) = host_connections(&config.hosts, threads)?;
     settings.connection_limits = transport::ConnectionLimits::new(of_iscsi);
     settings.permit = permit.clone();
     let nvme_limits = transport::ConnectionLimits::new(of_nvme);
@@ -610,9 +623,9 @@ async fn assemble(
     let subsystem = nvmf::Subsystem::new(nvme_names(&identity), exports.clone());
     let worker = authentication::start()?;
     let nvme = nvmf::Server::new(subsystem.clone(), budget.clone(), permit, Box::new(seed), worker);
-    let listeners = web::Listeners::new(args.api, args.tls_only());
-    let history = open_history(args, link.is_some());
-    let sealing = Arc::new(sealing_key(args, engine)?);
+    let listeners = web::Listeners::new(config.api.address, config.api.tls_only);
+    let history = open_history(config, link.is_some());
+    let sealing = Arc::new(sealing_key(config, engine)?);
     let (engine, pool) = (engine.clone(), shelf.clone());
     let fibre_channel = Arc::<fibre_channel::Sessions>::default();
     let parts = Parts {
@@ -630,7 +643,7 @@ async fn assemble(
         memory: memory::limit(),
         threads: array::Threads {
             now: u16::try_from(threads).unwrap_or(u16::MAX),
-            by_option: args.sets_threads(),
+            by_option: config.threads.number.is_some(),
         },
         api: listeners.clone(),
         addresses,
@@ -639,8 +652,8 @@ async fn assemble(
         sealing,
     };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, environment(log)?).await?);
-    let own = portals::own_ports(args, link);
-    let portals = array.settle_portals(own, &portals::endpoints(args)).await?;
+    let own = portals::own_ports(config.controller.number, link);
+    let portals = array.settle_portals(own, &portals::endpoints(&config.hosts)).await?;
     Ok(Assembled {
         identity,
         exports,
@@ -669,8 +682,8 @@ fn environment(log: Log) -> Result<Env> {
 }
 
 /// The key of the secrets in the configuration; locked if it is not there.
-fn sealing_key(args: &Args, engine: &Engine) -> Result<SealingKey> {
-    Ok(match access::secrets_key(args.data(), array::has_sealed_secrets(engine)?) {
+fn sealing_key(config: &Configuration, engine: &Engine) -> Result<SealingKey> {
+    Ok(match access::secrets_key(&config.store.data, array::has_sealed_secrets(engine)?) {
         Ok(key) => SealingKey::new(key),
         Err(why) => {
             tracing::error!(why, "secrets can't be opened");
@@ -702,10 +715,10 @@ fn nvme_names(identity: &ArrayIdentity) -> nvmf::SubsystemIdentity {
 }
 
 /// Connections of iSCSI hosts, of NVMe/TCP hosts and of the API.
-fn host_connections(args: &Args, threads: usize) -> Result<(usize, usize, usize)> {
-    let connections = limits::connections(threads, if args.fc.is_empty() { 0 } else { tcmu::MAX_DEVICES })?;
+fn host_connections(config: &portals::Config, threads: usize) -> Result<(usize, usize, usize)> {
+    let connections = limits::connections(threads, if config.fc.is_empty() { 0 } else { tcmu::MAX_DEVICES })?;
     // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.
-    let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
+    let of_nvme = if config.nvme.is_empty() { 0 } else { connections.hosts / 2 };
     Ok((connections.hosts - of_nvme, of_nvme, connections.api))
 }
 

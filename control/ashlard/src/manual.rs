@@ -1,9 +1,9 @@
 //! Man pages and completions of `ashlard` and of the file with options, generated from the command line.
 
-use crate::args::{Args, DEFAULT_FILE};
+use crate::args::{self, DEFAULT_FILE};
 use crate::config;
 use anyhow::{Context, Result};
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ pub fn write(folder: &Path) -> Result<()> {
     let written = (|| {
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join("ashlar.toml.5"), options())?;
-        let mut command = Args::command().disable_help_subcommand(true);
+        let mut command = args::command().disable_help_subcommand(true);
         command.build();
         page(&command, folder)
     })();
@@ -30,7 +30,7 @@ pub fn write(folder: &Path) -> Result<()> {
 /// Completions for a shell.
 pub fn completion(shell: Shell) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "ashlard", &mut text);
+    clap_complete::generate(shell, &mut args::command(), "ashlard", &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -56,7 +56,7 @@ fn options() -> String {
         env!("CARGO_PKG_VERSION"),
         DEFAULT_FILE,
     );
-    let command = Args::command();
+    let command = args::command();
     for arg in command.get_arguments().filter(|arg| config::may_be_in_a_file(arg)) {
         let _ =
             write!(text, ".TP\n\\fB{}\\fR = {}\n", escaped(arg.get_long().unwrap_or_default()), value(arg));

@@ -6,6 +6,38 @@
 use array::MemoryLimit;
 use std::path::{Component, Path, PathBuf};
 
+/// What the engine may use, in bytes, where options say so.
+#[derive(Clone, Copy, Default)]
+pub struct Config {
+    /// For written data before data reduction.
+    pub write: Option<u64>,
+    /// For the read cache.
+    pub read: Option<u64>,
+    /// For the deduplication index.
+    pub index: Option<u64>,
+    /// For maps of volumes.
+    pub map: Option<u64>,
+}
+
+impl Config {
+    /// Memory limits of the engine for a capacity in bytes; its own defaults where none is given.
+    pub fn engine_options(self, seed: [u8; 32], capacity: u64) -> engine::Options {
+        let mut options = engine::Options::new(seed);
+        let memory = limit();
+        tracing::info!(bytes = memory.bytes, source = memory.source, "memory");
+        options.map_pages = map_pages(memory.bytes);
+        for (bound, given) in [
+            (&mut options.slot_bytes, self.write),
+            (&mut options.cache_bytes, self.read),
+            (&mut options.index_bytes, Some(self.index.unwrap_or_else(|| index(capacity, memory.bytes)))),
+            (&mut options.page_bytes, self.map),
+        ] {
+            *bound = given.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(*bound);
+        }
+        options
+    }
+}
+
 /// Files of the kernel; a test has its own.
 type ReadFile<'a> = &'a dyn Fn(&Path) -> Option<String>;
 

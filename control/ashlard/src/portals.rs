@@ -1,6 +1,5 @@
 //! The portals that the options of a start name, and where hosts connect.
 
-use crate::args::Args;
 use crate::forwarding::Link;
 use crate::threads::Shards;
 use anyhow::{Context, Result};
@@ -14,14 +13,32 @@ use transport::ConnectionLimits;
 /// The most target ports of an array that shares no numbers with other controllers.
 const MAX_NUMBER: u16 = 256;
 
+/// Where hosts connect.
+#[derive(Clone, Default)]
+pub struct Config {
+    /// Portals for iSCSI.
+    pub iscsi: Vec<SocketAddr>,
+    /// Portals for NVMe/TCP.
+    pub nvme: Vec<SocketAddr>,
+    /// Target ports for Fibre Channel.
+    pub fc: Vec<tcmu::TargetPort>,
+}
+
+impl Config {
+    /// How many of them are sockets.
+    pub fn sockets(&self) -> usize {
+        self.iscsi.len() + self.nvme.len()
+    }
+}
+
 /// The portals that options name. A portal that has no number yet gets one in this order.
-pub fn endpoints(args: &Args) -> Vec<Endpoint> {
+pub fn endpoints(config: &Config) -> Vec<Endpoint> {
     let tcp = |protocol, portals: &[SocketAddr]| -> Vec<Endpoint> {
         portals.iter().map(|address| Endpoint::tcp(protocol, *address)).collect()
     };
-    let mut all = tcp(PortalProtocol::Iscsi, &args.iscsi);
-    all.extend(args.fc.iter().map(|port| of_adapter(port.wwpn)));
-    all.extend(tcp(PortalProtocol::NvmeTcp, &args.nvme));
+    let mut all = tcp(PortalProtocol::Iscsi, &config.iscsi);
+    all.extend(config.fc.iter().map(|port| of_adapter(port.wwpn)));
+    all.extend(tcp(PortalProtocol::NvmeTcp, &config.nvme));
     all
 }
 
@@ -30,9 +47,9 @@ fn of_adapter(wwpn: u64) -> Endpoint {
 }
 
 /// The target ports of this controller.
-pub fn own_ports(args: &Args, link: Option<&Link>) -> OwnPorts {
+pub fn own_ports(controller: Option<u16>, link: Option<&Link>) -> OwnPorts {
     let alone = || {
-        let controller = args.rados.controller.unwrap_or(1);
+        let controller = controller.unwrap_or(1);
         OwnPorts { controller, group: 1, numbers: 1..=MAX_NUMBER, is_shared: false }
     };
     link.map_or_else(alone, |link| OwnPorts::shared(link.own.id))
@@ -49,12 +66,12 @@ pub fn of_protocol(portals: &[PortalEntry], protocol: PortalProtocol) -> Vec<Por
 }
 
 /// The numbers of the Fibre Channel ports, in the order of the options.
-pub fn fibre_channel_numbers(args: &Args, portals: &[PortalEntry]) -> Vec<u16> {
+pub fn fibre_channel_numbers(config: &Config, portals: &[PortalEntry]) -> Vec<u16> {
     let number = |wwpn| {
         let endpoint = of_adapter(wwpn);
         portals.iter().find(|entry| entry.endpoint == endpoint).map(|entry| entry.number)
     };
-    args.fc.iter().filter_map(|port| number(port.wwpn)).collect()
+    config.fc.iter().filter_map(|port| number(port.wwpn)).collect()
 }
 
 /// Listens for iSCSI. A process that was a front end does already (`kept`); there it opens and closes what differs.

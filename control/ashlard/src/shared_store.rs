@@ -1,36 +1,14 @@
 //! What several controllers of an array share: objects in Ceph, or drives that two servers see.
 
-use crate::args::Args;
 use crate::board::Board;
 use crate::controller::Controller;
+use crate::store::Config;
 use crate::{ceph, sharing};
 use anyhow::{Result, ensure};
 use cluster::Service;
 use rados::objects::Objects;
 use raid::device::Ring;
 use std::sync::Arc;
-
-/// The number of this controller, by the command line or by what the folder remembers; `None` if it shares nothing.
-///
-/// # Errors
-/// If the folder can't be read, or another option contradicts the number or the lack of it.
-pub fn number(args: &Args) -> Result<Option<u16>> {
-    let joined = match sharing::remembered(args.data())? {
-        Some((_, number)) => Some(number),
-        None => ceph::controller_of(args.data())?,
-    };
-    let number = args.rados.controller.or(joined);
-    ensure!(
-        number.is_some() || args.rados.link.is_none(),
-        "--link is for a controller: name it with --controller N"
-    );
-    ensure!(
-        number.is_none() || args.fc.is_empty(),
-        "--fc and --controller exclude each other: a device of the kernel stands for one process, and hosts would lose their \
-         reservations at a takeover. Leave out --fc, and connect hosts over iSCSI"
-    );
-    Ok(number)
-}
 
 /// What several controllers share.
 pub enum SharedStore {
@@ -45,17 +23,17 @@ impl SharedStore {
     ///
     /// # Errors
     /// When it is not there, or can't be shared.
-    pub async fn find(args: &Args, id: u16) -> Result<Self> {
-        if ceph::is_meant(args)? {
-            let (objects, array) = ceph::shared(args).await?;
+    pub async fn find(config: &Config, id: u16) -> Result<Self> {
+        if ceph::is_meant(config)? {
+            let (objects, array) = ceph::shared(config).await?;
             return Ok(Self::Rados(objects, array));
         }
         ensure!(
-            !args.drive.is_empty(),
+            !config.drives.named.is_empty(),
             "--controller is for an array that several controllers share: say where it is with --rados POOL, or name the drives \
              that two servers see with --drive"
         );
-        Ok(Self::Drives(sharing::Shared::take_part(&Ring::start()?, args, id).await?))
+        Ok(Self::Drives(sharing::Shared::take_part(&Ring::start()?, config, id).await?))
     }
 
     /// The identity of the array.

@@ -3,8 +3,8 @@
 //! Every controller names the drives by the paths of its own server. The folder remembers the number that a token gave.
 
 use crate::access::{read_whole, write_whole};
-use crate::args::Args;
 use crate::drives;
+use crate::store::Config;
 use anyhow::{Context, Result, ensure};
 use cluster::Timing;
 use raid::device::Ring;
@@ -83,18 +83,18 @@ impl Shared {
     ///
     /// # Errors
     /// When the drives can't be shared, or another process has this number; the text says why.
-    pub async fn take_part(ring: &Arc<Ring>, args: &Args, id: u16) -> Result<Self> {
+    pub async fn take_part(ring: &Arc<Ring>, config: &Config, id: u16) -> Result<Self> {
         let own = usize::from(id).checked_sub(1).filter(|own| *own < CONTROLLERS).with_context(|| {
             format!("controller {id}: two controllers share drives, and have the numbers 1 and 2")
         })?;
-        let opened = drives::named(ring, args)?;
+        let opened = drives::named(ring, config)?;
         let timer = timer();
         let mut array = find(&opened, &timer).await.context("two controllers can't share these drives")?;
-        if let Some((known, _)) = remembered(args.data())? {
+        if let Some((known, _)) = remembered(&config.data)? {
             ensure!(
                 known == array.array,
                 "the folder {} is of array {known:032x}, and the drives are of array {:032x}",
-                args.data().display(),
+                config.data.display(),
                 array.array
             );
         }
@@ -126,12 +126,12 @@ impl Shared {
     ///
     /// # Errors
     /// When it can't be opened.
-    pub async fn open(&self, args: &Args, epoch: u64) -> Result<Arc<DriveShelf>> {
+    pub async fn open(&self, config: &Config, epoch: u64) -> Result<Arc<DriveShelf>> {
         let ours = self.party.take_over_all(&self.array).await?;
         let shared: Vec<_> = ours.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
         let open =
             async |opening| DriveShelf::open_shared(shared.clone(), opening, Limits::default(), epoch).await;
-        let shelf = drives::open_with_key(args, &shared, open).await?;
+        let shelf = drives::open_with_key(config, &shared, open).await?;
         // The shelf has limits of its own, which end in the loss of a drive.
         ours.iter().for_each(|drive| drive.lift());
         Ok(shelf)

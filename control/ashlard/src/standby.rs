@@ -4,12 +4,12 @@
 //! It has the socket of the API from its start, so that the array's own API has it without a gap when the controller
 //! becomes the home.
 
-use crate::args::Args;
 use crate::board::{Board, reachable};
 use crate::controller::MapWatch;
 use crate::forwarding::Link;
 use crate::forwarding::relay::Relay;
-use crate::{access, certificate, fatal, limits};
+use crate::listening::Config;
+use crate::{access, certificate, fatal};
 use anyhow::{Context, Result};
 use api::Token;
 use api::standby::Standby;
@@ -19,19 +19,19 @@ use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
 /// The socket of the API.
-pub fn listen(args: &Args) -> Result<TcpListener> {
-    let listener = TcpListener::bind(args.api).and_then(|it| it.set_nonblocking(true).map(|()| it));
-    listener.with_context(|| format!("can't listen on {}", args.api))
+pub fn listen(config: &Config) -> Result<TcpListener> {
+    let listener = TcpListener::bind(config.address).and_then(|it| it.set_nonblocking(true).map(|()| it));
+    listener.with_context(|| format!("can't listen on {}", config.address))
 }
 
 /// The scheme of the URL of the API.
-pub fn scheme(args: &Args) -> &'static str {
-    if args.plain_http() { "http" } else { "https" }
+pub fn scheme(config: &Config) -> &'static str {
+    if config.plain_http() { "http" } else { "https" }
 }
 
 /// The URL of the API at an address, by the name of the machine where the address is that of all.
-pub fn url(args: &Args, address: SocketAddr, machine: &str) -> String {
-    format!("{}://{}", scheme(args), reachable(address, machine))
+pub fn url(config: &Config, address: SocketAddr, machine: &str) -> String {
+    format!("{}://{}", scheme(config), reachable(address, machine))
 }
 
 /// The answers of a standby, until they are stopped.
@@ -43,17 +43,18 @@ pub struct Answers {
 impl Answers {
     /// Begins to answer, and shows local programs where. Connections are passed on over a link, if there is one.
     pub fn start(
-        args: &Args,
+        config: &Config,
+        connections: usize,
         listener: TcpListener,
         (board, link): (Arc<Board>, Option<(Link, MapWatch)>),
     ) -> Result<Self> {
-        let tls = certificate::of_standby(args)?;
-        let url = url(args, listener.local_addr()?, "localhost");
-        let token = access::token(args.data())?;
-        access::show_standby(args.data(), &url, &token);
+        let tls = certificate::of_standby(config)?;
+        let url = url(config, listener.local_addr()?, "localhost");
+        let token = access::token(&config.data)?;
+        access::show_standby(&config.data, &url, &token);
         let own = listener.local_addr()?;
-        let relay = link.map(|(link, map)| Relay::new(link, map, (args.data(), Token::new(&token))));
-        let (plain, connections) = (args.plain_http(), limits::connections(args.threads(), 0)?.api);
+        let relay = link.map(|(link, map)| Relay::new(link, map, (&config.data, Token::new(&token))));
+        let plain = config.plain_http();
         let secret = || access::secret::<16>().expect("the system gave random numbers before");
         let standby = Standby { referral: Arc::new(move || board.referral()), secret: Arc::new(secret) };
         let runtime = crate::threads::management()?;

@@ -1,7 +1,6 @@
 use super::*;
 use crate::controller::Controller;
 use array::{ControllerState, Controllers, TakeoverCause};
-use clap::Parser;
 use cluster::{Cause, Service};
 use rados::memory::Cluster;
 use rados::{FormatOptions, OpenOptions, Store};
@@ -11,9 +10,13 @@ use std::time::{Duration, Instant};
 
 const ARRAY: u128 = 7;
 
-fn args(data: &Path, more: &str) -> Args {
-    let line = format!("ashlard --data {} --iscsi 127.0.0.1:0 {more}", data.display());
-    Args::try_parse_from(line.split_whitespace()).unwrap()
+fn config(data: &Path, address: &str) -> Config {
+    Config {
+        data: data.to_owned(),
+        array: "ashlar".into(),
+        address: address.parse().unwrap(),
+        tls_only: false,
+    }
 }
 
 async fn join(cluster: &Cluster, id: u16) -> (Controller, Arc<Board>) {
@@ -66,9 +69,9 @@ async fn a_standby_says_where_the_array_is_served_and_takes_over_when_the_home_s
     assert!(all.iter().all(|it| it.since.is_some()));
 
     let folder = tempfile::tempdir().unwrap();
-    let args = args(folder.path(), "--api 127.0.0.1:0");
-    let listener = listen(&args).unwrap();
-    let answers = Answers::start(&args, listener.try_clone().unwrap(), (board.clone(), None)).unwrap();
+    let config = config(folder.path(), "127.0.0.1:0");
+    let listener = listen(&config).unwrap();
+    let answers = Answers::start(&config, 16, listener.try_clone().unwrap(), (board.clone(), None)).unwrap();
     let access: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("api.json")).unwrap()).unwrap();
     let url = access["url"].as_str().unwrap();
@@ -100,29 +103,29 @@ async fn a_standby_says_where_the_array_is_served_and_takes_over_when_the_home_s
 #[test]
 fn the_certificate_of_a_standby_stays_and_that_of_the_array_is_trusted_besides() {
     let folder = tempfile::tempdir().unwrap();
-    let args = args(folder.path(), "");
+    let config = config(folder.path(), "127.0.0.1:8443");
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     std::fs::write(folder.path().join("tls.pem"), "of the array\n").unwrap();
-    certificate::of_standby(&args).unwrap();
+    certificate::of_standby(&config).unwrap();
     let (kept, trusted) = (read("standby.pem"), read("tls.pem"));
     assert!(trusted.starts_with("-----BEGIN CERTIFICATE-----") && trusted.ends_with("of the array\n"));
     assert!(!trusted.contains("PRIVATE KEY"));
-    certificate::of_standby(&args).unwrap();
+    certificate::of_standby(&config).unwrap();
     assert_eq!((read("standby.pem"), read("tls.pem")), (kept.clone(), trusted));
     std::fs::write(folder.path().join("standby.pem"), "damaged").unwrap();
-    certificate::of_standby(&args).unwrap();
+    certificate::of_standby(&config).unwrap();
     assert_ne!(read("standby.pem"), kept, "another one takes its place");
 }
 
 #[test]
 fn an_api_on_all_addresses_is_named_by_its_machine() {
-    let url = |more: &str, address: &str| {
-        super::url(&args(Path::new("d"), more), address.parse().unwrap(), "node1")
+    let url = |own: &str, address: &str| {
+        super::url(&config(Path::new("d"), own), address.parse().unwrap(), "node1")
     };
-    assert_eq!(url("--api 0.0.0.0", "0.0.0.0:8443"), "https://node1:8443");
-    assert_eq!(url("--api [::]:80", "[::]:80"), "https://node1:80");
-    assert_eq!(url("--api 192.0.2.1", "192.0.2.1:8443"), "https://192.0.2.1:8443");
-    assert_eq!(url("--api 127.0.0.1:0", "127.0.0.1:5000"), "http://127.0.0.1:5000");
+    assert_eq!(url("0.0.0.0:8443", "0.0.0.0:8443"), "https://node1:8443");
+    assert_eq!(url("[::]:80", "[::]:80"), "https://node1:80");
+    assert_eq!(url("192.0.2.1:8443", "192.0.2.1:8443"), "https://192.0.2.1:8443");
+    assert_eq!(url("127.0.0.1:0", "127.0.0.1:5000"), "http://127.0.0.1:5000");
 }
 
 #[tokio::test]

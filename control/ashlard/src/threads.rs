@@ -16,6 +16,21 @@ use tokio::runtime::{Builder, Handle, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
+/// The threads of connections of hosts.
+#[derive(Clone, Copy, Default)]
+pub struct Config {
+    /// How many, if an option says so.
+    pub number: Option<u16>,
+}
+
+impl Config {
+    /// How many there are; `kept` is what the array keeps, if it keeps a number, which an option goes before.
+    pub fn number_or(self, kept: Option<u16>) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.number.or(kept).map_or_else(processors, usize::from)
+    }
+}
+
 /// The runtime of the main thread. Its blocking threads measure and write the history.
 pub fn management() -> Result<Runtime> {
     let runtime = builder().on_thread_start(lower_priority).build();

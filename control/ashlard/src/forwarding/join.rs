@@ -6,8 +6,8 @@
 
 use super::message::{agree, receive, send};
 use super::token::{Token, from_hex, hex};
-use crate::args::Args;
 use crate::mutual_tls::{self, Protocol, Session};
+use crate::store::Config as Store;
 use crate::{access, ceph, random, sharing};
 use anyhow::{Context, Result, bail, ensure};
 use array::LinkIdentity;
@@ -253,8 +253,8 @@ pub(super) fn shown(text: &str) -> String {
 ///
 /// # Errors
 /// Why it does not join; then the folder is unchanged, except for keys.
-pub async fn join(args: &Args, token: &Token) -> Result<()> {
-    let data = args.data();
+pub async fn join(number: Option<u16>, store: &Store, token: &Token) -> Result<()> {
+    let data = &store.data;
     let before = sharing::remembered(data)?.map(|(array, _)| array);
     if let Some(array) = before.map_or_else(|| ceph::array_of(data), |array| Ok(Some(array)))? {
         ensure!(
@@ -267,7 +267,7 @@ pub async fn join(args: &Args, token: &Token) -> Result<()> {
         return Ok(());
     }
     ensure!(
-        args.rados.controller.is_none_or(|number| number == token.controller),
+        number.is_none_or(|number| number == token.controller),
         "the token is for controller {}: leave --controller out, or give that number",
         token.controller
     );
@@ -275,11 +275,11 @@ pub async fn join(args: &Args, token: &Token) -> Result<()> {
     let grant = ask(token, &own).await?;
     let is_on_drives = grant.meta_pool.is_empty();
     ensure!(
-        is_on_drives || args.drive.is_empty(),
+        is_on_drives || store.drives.named.is_empty(),
         "the array is in Ceph: leave --drive out, and make another token"
     );
     ensure!(
-        !is_on_drives || !args.drive.is_empty(),
+        !is_on_drives || !store.drives.named.is_empty(),
         "the array is on drives that two servers see: name them by their paths on this server with --drive, and make another \
          token"
     );
@@ -294,8 +294,8 @@ pub async fn join(args: &Args, token: &Token) -> Result<()> {
     }
     let Grant { meta_pool, data_pool, namespace, ceph_id, .. } = grant;
     let location = rados::Location {
-        conf: args.rados.ceph_conf.clone().unwrap_or_else(|| ceph::CONF.into()),
-        id: args.rados.ceph_id.clone().unwrap_or(ceph_id),
+        conf: store.rados.conf.clone().unwrap_or_else(|| ceph::CONF.into()),
+        id: store.rados.id.clone().unwrap_or(ceph_id),
         meta: meta_pool,
         data: data_pool,
         namespace,

@@ -6,12 +6,11 @@ use super::home::Home;
 use super::identity::Own;
 use super::kept::{Forwarded, Kept, Served};
 use super::logins::PutLogins;
-use super::reading::Reading;
+use super::reading::{self, Reading};
 use super::relay::TakeApi;
 use super::token::Token;
 use super::wire::Wire;
 use super::{Link, front, join, portals};
-use crate::args::Args;
 use crate::board::Board;
 use crate::controller::Controller;
 use crate::shared_store::SharedStore;
@@ -20,7 +19,6 @@ use ::history::{Attempt, ExpiringKind, NewEvent, Page, Severity, Store};
 use array::Portals;
 use block::mem::MemArray;
 use block::{Disk, DiskId, Extent, Geometry, Ledger, Op};
-use clap::Parser;
 use engine::{Engine, Options};
 use export::Exports;
 use forward::Device;
@@ -441,9 +439,8 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
     one
 }
 
-fn args(data: &Path, token: &Token) -> Args {
-    let (data, token) = (data.display().to_string(), token.text());
-    Args::try_parse_from(["ashlard", "--data", &data, "--iscsi", "127.0.0.1:0", "--join", &token]).unwrap()
+fn place(data: &Path) -> crate::store::Config {
+    crate::store::Config { data: data.to_owned(), ..Default::default() }
 }
 
 #[tokio::test]
@@ -455,7 +452,7 @@ async fn a_new_controller_gets_what_it_needs_by_a_token_once() {
     assert_eq!(one.link.admit(&[1, 2]).unwrap().controller, 4, "a token holds its number");
     let token = Token::parse(made.token.expose()).unwrap();
     let new = tempfile::tempdir().unwrap();
-    join::join(&args(new.path(), &token), &token).await.unwrap();
+    join::join(None, &place(new.path()), &token).await.unwrap();
     for (key, bytes) in [("secrets.key", [9; 32]), ("drives.key", [8; 32])] {
         assert_eq!(std::fs::read(new.path().join(key)).unwrap(), bytes);
     }
@@ -468,12 +465,17 @@ async fn a_new_controller_gets_what_it_needs_by_a_token_once() {
     let map = one.controller.map().borrow().clone().unwrap();
     assert!(own.trusts(map.member(MemberId(1)).unwrap()));
     // A later start with the same options stays as it is; another folder can't use the token again.
-    join::join(&args(new.path(), &token), &token).await.unwrap();
+    join::join(None, &place(new.path()), &token).await.unwrap();
     let other = tempfile::tempdir().unwrap();
-    let error = format!("{:#}", join::join(&args(other.path(), &token), &token).await.unwrap_err());
+    let error = format!("{:#}", join::join(None, &place(other.path()), &token).await.unwrap_err());
     assert!(error.contains("used already"), "{error}");
     assert_eq!(crate::ceph::array_of(other.path()).unwrap(), None);
     assert!(!other.path().join("secrets.key").exists());
+}
+
+fn reading(cache_bytes: usize) -> reading::Config {
+    let (data, key) = ("/nonexistent".into(), crate::key::Config::default());
+    reading::Config { data, key, cache_bytes }
 }
 
 /// The drives have other paths at each server, so only their operator can name them.
@@ -485,17 +487,17 @@ async fn a_new_controller_of_shared_drives_names_them() {
     let token = || Token::parse(one.link.admit(&[1]).unwrap().token.expose()).unwrap();
     let new = tempfile::tempdir().unwrap();
     let first = token();
-    let error = format!("{:#}", join::join(&args(new.path(), &first), &first).await.unwrap_err());
+    let error = format!("{:#}", join::join(None, &place(new.path()), &first).await.unwrap_err());
     assert!(error.contains("--drive"), "{error}");
     assert!(!new.path().join("secrets.key").exists());
     let second = token();
-    let mut named = args(new.path(), &second);
-    named.drive = vec!["/dev/disk/by-id/nvme-A".into()];
-    join::join(&named, &second).await.unwrap();
+    let mut named = place(new.path());
+    named.drives.named = vec!["/dev/disk/by-id/nvme-A".into()];
+    join::join(None, &named, &second).await.unwrap();
     assert_eq!(crate::sharing::remembered(new.path()).unwrap(), Some((ARRAY, 2)));
     assert_eq!(std::fs::read(new.path().join("secrets.key")).unwrap(), [9; 32]);
     // A later start with the same options stays as it is.
-    join::join(&named, &second).await.unwrap();
+    join::join(None, &named, &second).await.unwrap();
     let mut limited = one.link.clone();
     limited.max_members = 2;
     assert!(limited.admit(&[1, 2]).is_err(), "two controllers share drives");
@@ -662,15 +664,14 @@ async fn connections_of_the_api_are_passed_on_to_the_home() {
     let two = Member::join(&cluster, link(2, b"shared")).await;
     two.joined().await;
     let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().display().to_string();
-    let args = ["ashlard", "--data", &data, "--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0"];
-    let args = Args::try_parse_from(args).unwrap();
-    let listener = standby::listen(&args).unwrap();
+    let (data, address) = (folder.path().to_owned(), "127.0.0.1:0".parse().unwrap());
+    let config = crate::listening::Config { data, array: "ashlar".into(), address, tls_only: false };
+    let listener = standby::listen(&config).unwrap();
     let api = listener.local_addr().unwrap();
     one.sees(2).await;
     let mut map = two.controller.map();
     let linked = Some((two.link, two.controller.map()));
-    let answers = standby::Answers::start(&args, listener, (two.board, linked)).unwrap();
+    let answers = standby::Answers::start(&config, 16, listener, (two.board, linked)).unwrap();
 
     let mut client = TcpStream::connect(api).await.unwrap();
     client.write_all(REQUEST).await.unwrap();
@@ -749,10 +750,8 @@ async fn a_front_end_that_shares_the_store_reads_it_itself() {
     let mut device = host(&running, &Arc::default()).await;
 
     // Nothing is cached, so that each read needs the store.
-    let args =
-        Args::parse_from(["ashlard", "--data", "/nonexistent", "--iscsi", "127.0.0.1", "--read-memory", "0"]);
     let client = cluster.client();
-    let reading = Reading::of(&args, &SharedStore::Rados(client.clone(), ARRAY)).unwrap();
+    let reading = Reading::of(reading(0), &SharedStore::Rados(client.clone(), ARRAY)).unwrap();
     let reading = reading.start(running.front_end.clone());
     until(|| reading.is_decided()).await;
     for turn in 0..4 {
@@ -785,8 +784,7 @@ async fn a_front_end_that_has_no_key_gets_data_from_the_home() {
         raid::encryption::Envelope::wrap(ARRAY, &key, shelf::pool::KeySource::File, &[8; 32], [9; 12]);
     let open = OpenOptions { array: ARRAY, salt: 1, key: Some((key, envelope)), ..OpenOptions::default() };
     drop(rados::Store::format(cluster.client(), FormatOptions::new(64), open).await.unwrap());
-    let args = Args::parse_from(["ashlard", "--data", "/nonexistent", "--iscsi", "127.0.0.1"]);
-    let reading = Reading::of(&args, &SharedStore::Rados(cluster.client(), ARRAY)).unwrap();
+    let reading = Reading::of(reading(1 << 20), &SharedStore::Rados(cluster.client(), ARRAY)).unwrap();
     let reading = reading.start(forward::FrontEnd::new(0, 1, super::now));
     until(|| reading.is_decided()).await;
     assert_eq!(reading.end().await, engine::ReaderCounters::default());

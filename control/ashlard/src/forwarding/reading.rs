@@ -1,6 +1,5 @@
 //! What a front end reads itself: data that the home locates in the store that both share.
 
-use crate::args::{Args, KeyArgs};
 use crate::board::DOMAIN;
 use crate::key;
 use crate::shared_store::SharedStore;
@@ -12,23 +11,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
+/// How a front end opens the store, and what its cache may hold.
+pub struct Config {
+    /// The array's folder.
+    pub data: PathBuf,
+    /// Where the key comes from.
+    pub key: key::Config,
+    /// Bytes of the cache.
+    pub cache_bytes: usize,
+}
+
 /// What a front end needs to read the store. Its cache has the memory of the home's read cache, which this process has none of.
 #[derive(Clone)]
 pub struct Reading {
     objects: Arc<dyn Objects>,
     array: u128,
-    key: KeyArgs,
+    key: key::Config,
     data: PathBuf,
     cache_bytes: usize,
 }
 
 impl Reading {
     /// Of a store that controllers share; `None` if only the home can read it.
-    pub fn of(args: &Args, store: &SharedStore) -> Option<Self> {
+    pub fn of(config: Config, store: &SharedStore) -> Option<Self> {
         let SharedStore::Rados(objects, array) = store else { return None };
-        let (key, data) = (args.key.clone(), args.data().to_owned());
-        // The engine's default where no option says so. Nothing here depends on the other bounds.
-        let cache_bytes = args.engine_options([0; 32], 0).cache_bytes;
+        let Config { key, data, cache_bytes } = config;
         Some(Self { objects: objects.clone(), array: *array, key, data, cache_bytes })
     }
 
