@@ -2,7 +2,6 @@
 //! request of the array and its answer into a body. Sizes are in bytes; a field once there keeps its name and meaning.
 
 mod alert;
-mod api_address;
 mod array;
 mod bin;
 mod bundle;
@@ -17,7 +16,6 @@ pub(crate) mod handler;
 mod host;
 mod key;
 mod label;
-mod notification;
 mod performance;
 mod remote;
 mod replication;
@@ -29,11 +27,9 @@ mod snapshot;
 mod store;
 mod stream;
 mod test_failover;
-mod upgrade;
 mod usage;
 mod user;
 mod volume;
-mod window;
 
 pub use stream::{Change, Topic};
 
@@ -47,10 +43,8 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Context> {
     route::routes()
         .merge(array::routes())
-        .merge(upgrade::routes())
         .merge(configuration::routes())
         .merge(controller::routes())
-        .merge(api_address::routes())
         .merge(store::routes())
         .merge(drive::routes())
         .merge(key::routes())
@@ -65,7 +59,6 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(performance::routes())
         .merge(stream::routes())
         .merge(alert::routes())
-        .merge(notification::routes())
         .merge(bundle::routes())
         .merge(usage::routes())
         .merge(user::routes())

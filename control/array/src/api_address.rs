@@ -12,63 +12,81 @@ use crate::array::Array;
 use crate::moving_addresses::{Movable, OF_HOME, check_movable, check_owner};
 use crate::portal::not_settled;
 use crate::request::verbs;
+use crate::shape::{shapes, some_time};
 use crate::transaction::Transaction;
 use crate::{Caller, Error, Result, check};
 use history::Severity;
 use records::{ApiAddressEntry, Edit, Record};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
+use utoipa::ToSchema;
 
 /// Port of the API where none is given.
 const API_PORT: u16 = 8443;
 /// How long a new address is on trial, in seconds.
 const TRIAL_SECONDS: u64 = 600;
 
-/// The addresses of the API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowApiAddress;
-
-/// Try another address, or give up the one that the array keeps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Another address of the API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ApiAddressChange)]
 pub struct ChangeApiAddress {
-    /// Address, with a TCP port unless it is 8443; `None`: only that of the options.
+    /// Address of the home's machine, with port 8443 unless another is given; `null`: only that of the options.
+    #[schema(example = "10.0.0.1", required = true)]
+    #[serde(deserialize_with = "Option::deserialize")]
     pub address: Option<String>,
-    /// The one that moves with the home, not that of this controller.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// Change the address that moves with the home: each home adds it to the interface of its machine that has an address in the
+    /// same network. It must not be configured on a machine. `ashlard` needs CAP_NET_ADMIN and CAP_NET_RAW for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moves: bool,
 }
 
-/// Keep the address that is on trial.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ConfirmApiAddress;
-
 verbs! {
-    ShowApiAddress -> ApiAddress, Read "show" "API address", Viewer
+    #![tag = "array"]
+
+    /// Get the addresses of the API
+    ShowApiAddress {} -> ApiAddress, Read "show" "API address", Viewer, at GET "/api-address" says "The addresses"
         => |tx, _| tx.array.api_address();
-    ChangeApiAddress -> ApiAddress, Change "change" "API address", Admin
+    /// Try another address of the API
+    ///
+    /// It serves at once, beside the others. The first authenticated request by it confirms it: it is kept, and the one that was kept before
+    /// is given up. Without such a request within ten minutes, or after a restart, it is given up, and nothing has changed.
+    ChangeApiAddress -> ApiAddress, Change "change" "API address", Admin, at PUT "/api-address" says "The addresses"
         => |tx, it| tx.change_api_address(it).await;
-    ConfirmApiAddress -> ApiAddress, Change "confirm" "API address", Admin
+    /// Confirm the address of the API that is on trial
+    ConfirmApiAddress {} -> ApiAddress, Change "confirm" "API address", Admin, at POST "/api-address/confirm"
+        says "The addresses"
         => |tx, _| tx.confirm_api_address().await;
 }
 
-/// The addresses of this controller's API.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Addresses at which the home serves the API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ApiAddress {
-    /// That of the options of the start.
+    /// Address of the options of the start, which always serves.
+    #[schema(value_type = String, example = "127.0.0.1:8443")]
     pub by_option: SocketAddr,
-    /// The one that the array keeps.
+    /// Address that the array keeps; `null` if there is none.
+    #[schema(value_type = Option<String>, example = "10.0.0.1:8443")]
     pub address: Option<SocketAddr>,
-    /// Whether it listens there.
+    /// Whether it listens at the address that the array keeps.
     pub listens: bool,
-    /// The one that moves with the home.
+    /// Address that moves with the home; `null` if there is none.
+    #[schema(value_type = Option<String>, example = "10.0.0.9:8443")]
     pub moving: Option<SocketAddr>,
-    /// Whether it listens there.
+    /// Whether it listens at the address that moves.
     pub moving_listens: bool,
-    /// The one that is on trial.
+    /// Address that is on trial; `null` if there is none. The first authenticated request by it confirms it.
+    #[schema(value_type = Option<String>)]
     pub trial: Option<SocketAddr>,
-    /// Until when, in seconds since 1970.
+    /// Time at which that is given up without such a request.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub trial_until: Option<u64>,
+}
+
+shapes! {
+    ApiAddress;
 }
 
 impl Array {

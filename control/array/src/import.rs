@@ -594,17 +594,18 @@ impl Item for TargetItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        let Self { name, destination, severity: least, content, enabled, secret, .. } = self;
-        tx.create_target(CreateNotificationTarget { name, destination, secret, least, content, enabled })
+        let Self { name, destination, severity, content, enabled, secret, .. } = self;
+        tx.create_target(CreateNotificationTarget { name, destination, secret, severity, content, enabled })
             .await
             .map(drop)
     }
 
     async fn change(self, _: &Self, tx: &mut Transaction<'_>) -> Result<()> {
         let secret = secret_change(self.has_secret, self.secret);
-        let (destination, least, enabled) = (Some(self.destination), Some(self.severity), Some(self.enabled));
+        let (destination, severity, enabled) =
+            (Some(self.destination), Some(self.severity), Some(self.enabled));
         let content = Some(self.content);
-        let change = NotificationTargetChange { name: None, destination, secret, least, content, enabled };
+        let change = NotificationTargetChange { name: None, destination, secret, severity, content, enabled };
         tx.change_target(&self.name, change).await.map(drop)
     }
 }

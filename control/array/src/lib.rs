@@ -81,6 +81,7 @@ mod usage;
 mod verb;
 mod view;
 mod volume;
+mod window;
 mod witness;
 
 pub use ::directory::AuthorizationRequest;
@@ -218,6 +219,7 @@ pub use view::{
 pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,
 };
+pub use window::{BandwidthWindow, WeeklyWindow};
 
 /// Declares the modules of verbs.
 macro_rules! nouns {

@@ -7,100 +7,108 @@ use crate::{Error, Result, check};
 use history::Severity;
 use notify::Deliver;
 use records::{
-    Content, Destination, Edit, Named, NotificationTargetEntry, NotificationTargetId, Record, Secret,
+    Content, Destination, Edit, Named, NotificationTargetEntry, NotificationTargetId, Record, Secret, present,
 };
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
+use utoipa::ToSchema;
 
 /// Maximum number of targets.
 const MAX_TARGETS: usize = 64;
 
-/// What to change of a notification target; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct NotificationTargetChange {
-    /// Another name.
-    pub name: Option<String>,
-    /// Another destination. The secret goes, as it was meant for the old one.
-    pub destination: Option<Destination>,
-    /// Another secret, or none.
-    pub secret: Option<Option<Secret>>,
-    /// The lowest severity of alerts and events that is sent.
-    pub least: Option<Severity>,
-    /// What is sent.
-    pub content: Option<BTreeSet<Content>>,
-    /// Whether anything is sent.
-    pub enabled: Option<bool>,
-}
-
-/// All notification targets, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListNotificationTargets;
-
-/// One of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowNotificationTarget {
-    /// Its name.
-    pub name: String,
-}
-
-/// Create a notification target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A new alert notification target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewNotificationTarget)]
 pub struct CreateNotificationTarget {
-    /// Its name.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// Where notices go.
+    /// Destination.
     pub destination: Destination,
-    /// What it is depends on the destination.
+    /// Signature key, password, passphrase or community, depending on the destination.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = Password)]
     pub secret: Option<Secret>,
-    /// The lowest severity of alerts and events that is sent.
-    pub least: Severity,
-    /// What is sent. All but alerts is for syslog only.
+    /// Minimum severity of alerts and events to send; default `warning`.
+    #[serde(default = "warning")]
+    pub severity: Severity,
+    /// What is sent; default `alerts`. All but alerts is for syslog only.
+    #[serde(default = "Content::default_set", deserialize_with = "content")]
+    #[schema(value_type = Option<Vec<Content>>)]
     pub content: BTreeSet<Content>,
-    /// Whether anything is sent.
+    /// Whether notifications are sent; default true.
+    #[serde(default = "yes")]
     pub enabled: bool,
 }
 
-/// Change a notification target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeNotificationTarget {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: NotificationTargetChange,
+fn warning() -> Severity {
+    Severity::Warning
 }
 
-/// Delete a notification target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteNotificationTarget {
-    /// Its name.
-    pub name: String,
+fn yes() -> bool {
+    true
 }
 
-/// Send a test notification, and wait for its delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TestNotificationTarget {
-    /// Its name.
-    pub name: String,
+fn content<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<BTreeSet<Content>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(Content::default_set))
+}
+
+/// Changes to a notification target. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NotificationTargetChange {
+    /// New name.
+    pub name: Option<String>,
+    /// New destination. The stored secret is discarded.
+    pub destination: Option<Destination>,
+    /// New secret; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = Password)]
+    pub secret: Option<Option<Secret>>,
+    /// Minimum severity of alerts and events to send.
+    pub severity: Option<Severity>,
+    /// What is sent. All but alerts is for syslog only.
+    #[schema(value_type = Option<Vec<Content>>)]
+    pub content: Option<BTreeSet<Content>>,
+    /// Whether notifications are sent.
+    pub enabled: Option<bool>,
 }
 
 verbs! {
-    ListNotificationTargets -> Vec<NotificationTarget>, Read "list" "notification target", Viewer
+    #![tag = "events"]
+
+    /// List alert notification targets
+    ListNotificationTargets {} -> Vec<NotificationTarget>, Read "list" "notification target", Viewer,
+        at GET "/notification-targets" says "The targets"
         => |tx, _| Ok(tx.array.config().notification_targets.iter().map(|found| tx.array.notifier.show(found)).collect());
-    ShowNotificationTarget -> NotificationTarget, Read "show" "notification target", Viewer, about name
+    /// Get an alert notification target
+    ShowNotificationTarget { name } -> NotificationTarget, Read "show" "notification target", Viewer, about name,
+        at GET "/notification-targets/{name}" says "The target"
         => |tx, it| tx.array.config().notification_targets.named(&it.name).map(|found| tx.array.notifier.show(found));
-    CreateNotificationTarget -> NotificationTarget, Change "create" "notification target", Admin, about name
+    /// Create an alert notification target
+    CreateNotificationTarget -> NotificationTarget, Change "create" "notification target", Admin, about name,
+        at POST "/notification-targets" 201 says "The new target"
         => |tx, it| tx.create_target(it).await;
-    ChangeNotificationTarget -> NotificationTarget, Change "change" "notification target", Admin, about name
+    /// Change an alert notification target
+    ChangeNotificationTarget { name; body change: NotificationTargetChange } -> NotificationTarget,
+        Change "change" "notification target", Admin, about name,
+        at PATCH "/notification-targets/{name}" says "The target"
         => |tx, it| tx.change_target(&it.name, it.change).await;
-    DeleteNotificationTarget -> (), Change "delete" "notification target", Admin, about name
+    /// Delete an alert notification target
+    DeleteNotificationTarget { name } -> (), Change "delete" "notification target", Admin, about name,
+        at DELETE "/notification-targets/{name}"
         => |tx, it| tx.delete_target(&it.name).await;
-    TestNotificationTarget -> (), Probe "test" "notification target", Admin, about name
+    /// Send a test notification
+    ///
+    /// Waits for delivery as far as the protocol confirms it. The returned problem describes a failure.
+    TestNotificationTarget { name } -> (), Probe "test" "notification target", Admin, about name,
+        at POST "/notification-targets/{name}/test" says "Delivered"
         => |tx, it| tx.array.notifier.test(&it.name).await;
 }
 
 impl Transaction<'_> {
     pub async fn create_target(&mut self, new: CreateNotificationTarget) -> Result<NotificationTarget> {
-        let CreateNotificationTarget { name, destination, secret, least, content, enabled } = new;
+        let CreateNotificationTarget { name, destination, secret, severity: least, content, enabled } = new;
         check::name(NotificationTargetEntry::NOUN, &name)?;
         {
             let config = self.array.config();
@@ -138,7 +146,7 @@ impl Transaction<'_> {
         if let Some(secret) = &change.secret {
             self.seal_for(&mut entry, secret.as_ref())?;
         }
-        entry.least = change.least.unwrap_or(entry.least);
+        entry.least = change.severity.unwrap_or(entry.least);
         entry.content = change.content.unwrap_or(entry.content);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
         // What waits may go now.

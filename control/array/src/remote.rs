@@ -10,16 +10,19 @@ use crate::link::{Hello, Link, LinkIdentity, Reply, Wish, key_of, key_text, show
 use crate::request::verbs;
 use crate::service::links::{LinkStatus, PAIRING_KEY_SECONDS};
 use crate::service::windows;
+use crate::shape::{shapes, time};
 use crate::transaction::Transaction;
+use crate::window::{BandwidthWindow, limits};
 use crate::{Error, Result, check};
 use history::Severity;
 use records::{
     Config, Edit, Identity, LimitWindow, LinkIdentityEntry, Named, Record, RemoteArrayEntry, RemoteArrayId,
-    Secret,
+    Secret, present,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
+use utoipa::ToSchema;
 
 /// Maximum number of remote arrays.
 const MAX_REMOTE_ARRAYS: usize = 64;
@@ -35,27 +38,37 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(10);
 const CLIENT: &str = "client";
 const SERVER: &str = "server";
 
-/// A remote array as operators see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A remote array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RemoteArray {
-    /// Its name here.
+    /// Name on this array.
     pub name: String,
-    /// When it was paired, in seconds since 1970.
+    /// Time of pairing.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// Its serial number.
+    /// Serial number.
     pub serial: String,
-    /// Host and port at which it listens for other arrays; `None` if only it can open connections.
+    /// Host and port at which it listens for other arrays; `null` if only it can open connections.
     pub address: Option<String>,
-    /// Bytes per second that replications send to it at most; `None` if there is no limit.
+    /// Bandwidth limit of replications to it over all of its links, in bytes per second; `null`: no limit.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
     pub bandwidth_limit: Option<u64>,
-    /// Windows with another limit.
+    /// Weekly windows with another limit.
+    #[serde(serialize_with = "limits")]
+    #[schema(value_type = Vec<BandwidthWindow>)]
     pub bandwidth_windows: Vec<LimitWindow>,
-    /// The limit that applies now; `None` if there is none.
+    /// Limit that applies now, in bytes per second; `null`: none.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
     pub bandwidth_limit_now: Option<u64>,
-    /// SHA-256 of its certificate, in hex digits.
+    /// SHA-256 of its certificate in hex digits.
     pub fingerprint: String,
-    /// What is known of the link.
+    /// The link.
     pub link: LinkStatus,
+}
+
+shapes! {
+    RemoteArray: "RemoteArrays" "Remote arrays." "Sorted by name";
 }
 
 /// A key by which another array can be paired with this one, once.
@@ -69,80 +82,77 @@ pub struct PairingKey {
     pub expires: u64,
 }
 
-/// All remote arrays, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListRemoteArrays;
-
-/// One remote array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowRemoteArray {
-    /// Its name.
-    pub name: String,
-}
-
 /// Create a pairing key, to be entered on another array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CreatePairingKey;
 
-/// Pair with another array, on which a pairing key was created.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A pairing with another array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewRemoteArray)]
 pub struct PairRemoteArray {
-    /// Its name here; by default the one that it has itself.
+    /// Name on this array; default: the name of the other array.
+    #[serde(default)]
     pub name: Option<String>,
-    /// Host and port at which it listens for other arrays.
+    /// Host and port at which the other array listens for arrays.
+    #[schema(example = "10.0.0.2:8444")]
     pub address: String,
-    /// The pairing key.
+    /// Pairing key that was created on the other array.
+    #[schema(value_type = String, format = Password)]
     pub key: Secret,
 }
 
-/// Change a remote array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeRemoteArray {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: RemoteArrayChange,
-}
-
-/// What to change of a remote array; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to a remote array. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RemoteArrayChange {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// Another address, or none.
+    /// New host and port; `null`: only the other array opens connections.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
     pub address: Option<Option<String>>,
-    /// Another limit of what replications send, in bytes per second, or none.
+    /// Bandwidth limit of replications to it, in bytes per second, at least 65536; `null`: no limit.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>, minimum = 65_536, extensions(("x-unit" = json!("bytes/s"))))]
     pub bandwidth_limit: Option<Option<u64>>,
-    /// Windows with another limit, all of them.
+    /// Complete list of the weekly windows with another limit; they must not overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bandwidth_windows: Option<Vec<LimitWindow>>,
-}
-
-/// Delete a remote array: it is not trusted any more. The other array has to delete this one as well.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteRemoteArray {
-    /// Its name.
-    pub name: String,
+    pub bandwidth_windows: Option<Vec<BandwidthWindow>>,
 }
 
 verbs! {
-    ListRemoteArrays -> Vec<RemoteArray>, Read "list" "remote array", Viewer
+    #![tag = "array"]
+
+    /// List remote arrays
+    ListRemoteArrays {} -> Vec<RemoteArray>, Read "list" "remote array", Viewer, at GET "/remote-arrays"
         => |tx, _| {
             let config = tx.array.config();
             Ok(config.remote_arrays.iter().map(|found| tx.array.remote_array(&config, found)).collect())
         };
-    ShowRemoteArray -> RemoteArray, Read "show" "remote array", Viewer, about name
+    /// Get a remote array
+    ShowRemoteArray { name } -> RemoteArray, Read "show" "remote array", Viewer, about name,
+        at GET "/remote-arrays/{name}"
         => |tx, it| {
             let config = tx.array.config();
             config.remote_arrays.named(&it.name).map(|found| tx.array.remote_array(&config, found))
         };
     CreatePairingKey -> PairingKey, Change "create" "pairing key", Admin
         => |tx, _| tx.create_pairing_key().await;
-    PairRemoteArray -> RemoteArray, Change "pair" "remote array", Admin, about address
+    /// Pair with a remote array
+    ///
+    /// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+    PairRemoteArray -> RemoteArray, Change "pair" "remote array", Admin, about address, at POST "/remote-arrays" 201
         => |tx, it| tx.pair(it).await;
-    ChangeRemoteArray -> RemoteArray, Change "change" "remote array", Admin, about name
+    /// Change a remote array
+    ChangeRemoteArray { name; body change: RemoteArrayChange } -> RemoteArray, Change "change" "remote array", Admin,
+        about name, at PATCH "/remote-arrays/{name}"
         => |tx, it| tx.change_remote_array(&it.name, it.change).await;
-    DeleteRemoteArray -> (), Change "delete" "remote array", Admin, about name
+    /// Delete a remote array
+    ///
+    /// It is not trusted any more. The other array keeps trusting this one until it is deleted there as well.
+    DeleteRemoteArray { name } -> (), Change "delete" "remote array", Admin, about name,
+        at DELETE "/remote-arrays/{name}"
         => |tx, it| tx.delete_remote_array(&it.name).await;
 }
 
@@ -277,7 +287,8 @@ impl Transaction<'_> {
             check_limit(limit, "bandwidth_limit")?;
             new.bandwidth_limit = limit;
         }
-        if let Some(limits) = change.bandwidth_windows {
+        if let Some(windows) = change.bandwidth_windows {
+            let limits = windows.iter().map(BandwidthWindow::limit).collect::<Result<Vec<_>>>()?;
             limits.iter().try_for_each(|it| check_limit(it.limit, "bandwidth_windows"))?;
             windows::check_limits(&limits)?;
             new.bandwidth_windows = limits;

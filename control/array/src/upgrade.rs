@@ -6,6 +6,7 @@
 use crate::array::Array;
 use crate::membership::Controller;
 use crate::request::verbs;
+use crate::shape::shapes;
 use crate::transaction::Transaction;
 use crate::{Error, Result};
 use engine::{INDEX_VERSION, NOTING_VERSION};
@@ -14,6 +15,7 @@ use history::Severity;
 use records::{Record, Topic};
 use serde::Serialize;
 use std::ops::RangeInclusive;
+use utoipa::ToSchema;
 
 /// What a commit enables, by the format of the engine that it needs.
 const ENABLED_BY: &[(u32, &str)] = &[
@@ -29,62 +31,65 @@ const ENABLED_BY: &[(u32, &str)] = &[
     ),
 ];
 
-/// The formats of the array, and what a commit would change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// The formats of the array, and what a commit changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Upgrade {
-    /// The version of the software.
+    /// Software version.
     pub software: String,
-    /// The array has the newest format that the software knows.
+    /// Whether the array has the newest format that the software knows. An earlier release that does not know it refuses the array.
     pub committed: bool,
-    /// The formats.
+    /// Formats by part.
     pub formats: Vec<Format>,
-    /// What the commit enables; empty once it is done.
+    /// What the commit enables; empty once it is done. Until then the array works as with the release before.
     pub enables: Vec<String>,
-    /// Why it can't be committed now; `None` if it can, or is.
+    /// Why it can't be committed now; `null` if it can, or is.
     pub blocked: Option<String>,
 }
 
-/// The format of a part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Format of a part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Format {
-    /// The part.
+    /// Part.
     pub part: FormatPart,
-    /// The one in use; `None` if each object, or each connection, has its own.
+    /// Format in use; `null` if each object or connection has its own.
     pub active: Option<u32>,
-    /// The oldest that the software reads or speaks.
+    /// Oldest that the software reads or speaks.
     pub oldest: u32,
-    /// The newest.
+    /// Newest that it reads or speaks.
     pub newest: u32,
 }
 
 /// What has a format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FormatPart {
-    /// Volumes, maps and the journal's records. A commit raises it.
+    /// Volumes, maps and journal; raised by the commit.
     Engine,
-    /// The store on drives or in Ceph.
+    /// Store on drives or in Ceph.
     Store,
-    /// Records of the configuration.
+    /// Configuration records.
     Records,
-    /// Reservations and mode pages that are saved with a volume: each has the oldest that can hold it.
+    /// Saved reservations and mode pages, each in the oldest version that can hold it.
     UnitState,
-    /// The link between arrays that replicate: the newest that both ends speak.
+    /// Replication between arrays: the newest that both ends speak.
     ReplicationLink,
 }
 
-/// The formats of the array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowUpgrade;
-
-/// Raise the array to the newest format. Earlier releases refuse it from then on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CommitUpgrade;
+shapes! {
+    Upgrade;
+}
 
 verbs! {
-    ShowUpgrade -> Upgrade, Read "show" "upgrade", Viewer
+    #![tag = "array"]
+
+    /// Get the formats of the array
+    ShowUpgrade {} -> Upgrade, Read "show" "upgrade", Viewer, at GET "/upgrade" says "The formats"
         => |tx, _| Ok(tx.array.upgrade());
-    CommitUpgrade -> Upgrade, Change "commit" "upgrade", Admin
+    /// Commit the upgrade
+    ///
+    /// Raises the array to the newest format, durably and without interruption to hosts. Earlier releases that do not know it refuse
+    /// the array from then on. Refused while a controller runs such a release. Does nothing if it is done.
+    CommitUpgrade {} -> Upgrade, Change "commit" "upgrade", Admin, at POST "/upgrade/commit" says "The formats"
         => |tx, _| tx.commit_upgrade().await;
 }
 

@@ -22,6 +22,7 @@ shapes! {
     Schedule: "Schedules" "Schedules." "Sorted by name";
     Host: "Hosts" "Hosts." "Sorted by name", labels;
     HostGroup: "HostGroups" "Host groups." "Sorted by name", labels;
+    NotificationTarget: "NotificationTargets" "Alert notification targets." "Sorted by name";
     Job: "Jobs" "Jobs." "Newest last";
     Connection: "Connections" "Connections." "Sorted by volume";
 }
@@ -715,29 +716,34 @@ pub(crate) fn some_of(names: &[String]) -> String {
     }
 }
 
-/// A notification target as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A notification target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct NotificationTarget {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// Where notices go.
+    /// Destination.
     pub destination: Destination,
-    /// The lowest severity of alerts and events that is sent.
-    pub least: Severity,
+    /// Minimum severity of alerts and events to send.
+    pub severity: Severity,
     /// What is sent.
+    #[schema(value_type = Vec<Content>)]
     pub content: BTreeSet<Content>,
-    /// Whether anything is sent.
+    /// Whether notifications are sent.
     pub enabled: bool,
-    /// There is a secret.
+    /// Whether a secret is set. The secret is never returned.
     pub has_secret: bool,
-    /// When a notification arrived last since the array began to serve, in seconds since 1970.
+    /// Time of the last successful delivery since the array started; `null` if there was none.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub delivered: Option<u64>,
-    /// Why the last one did not.
+    /// Reason why the last delivery failed; `null` if it succeeded.
     pub failing: Option<String>,
-    /// Notices that wait.
+    /// Number of queued notifications.
     pub waiting: usize,
-    /// Notices that were dropped because too many waited.
+    /// Number of notifications dropped because the queue was full.
     pub lost: u64,
 }

@@ -4,30 +4,33 @@ use crate::mark;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
+use utoipa::ToSchema;
 
-/// Transport security to a mail server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Transport security of a mail server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = MailProtection)]
 pub enum Protection {
-    /// Plain text.
+    /// None.
     None,
-    /// STARTTLS is required.
+    /// STARTTLS, required.
     Starttls,
-    /// TLS from the beginning.
+    /// Implicit TLS.
     Tls,
 }
 
-/// Content that a notification target gets. All but alerts is for syslog only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What is sent to a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = NotificationContent)]
 pub enum Content {
     /// Alerts that open, escalate or close.
     Alerts,
-    /// Events.
+    /// Events. Syslog only.
     Events,
-    /// Entries of the audit log, once their outcome is known.
+    /// Entries of the audit log, once their outcome is known. Syslog only.
     Audit,
-    /// Performance and capacity of the array, once a minute.
+    /// Performance and capacity of the array, once a minute. Syslog only.
     Statistics,
 }
 
@@ -43,58 +46,65 @@ impl Content {
     }
 }
 
-/// A notification destination. Certificates (`ca`) are PEM; without one the system's trust store is used.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+/// Destination of notifications. `ca`: trusted certificates in PEM; default: those of the system.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Destination {
-    /// JSON by HTTP POST, signed with the secret.
+    /// Webhook: JSON by POST. With a secret, `X-Ashlar-Signature` is `t=<seconds since 1970>,v1=<hex>`, the HMAC-SHA256 of the
+    /// time, a dot, and the body.
     Webhook {
-        /// Address.
+        /// URL, http or https. Only `https://HOST/…` is ever returned, as user, password, path and query may be secrets; a change
+        /// with the URL as it is returned keeps it.
         #[serde(serialize_with = "mark::url")]
+        #[schema(example = "https://example.com/hook")]
         url: String,
-        /// Trusted certificate authority.
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
+        #[allow(missing_docs, reason = "the description of the type says it for all")]
         ca: Option<String>,
     },
-    /// RFC 5424 over TCP, each message with its length before it (RFC 5425, RFC 6587).
+    /// Syslog (RFC 5424) over TCP or TLS, with octet counting.
     Syslog {
-        /// Name or address.
+        /// Host name or address.
         host: String,
-        /// Usually 6514 with TLS, 601 without.
+        /// Port; usually 6514 with TLS, 601 without.
+        #[schema(minimum = 1)]
         port: u16,
-        /// Use TLS.
+        /// Whether to use TLS.
         tls: bool,
-        /// Trusted certificate authority.
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
+        #[allow(missing_docs, reason = "the description of the type says it for all")]
         ca: Option<String>,
     },
-    /// E-mail. The secret is the password of the user.
+    /// E-mail. The secret is the password of `user`.
     Email {
-        /// Name or address of the mail server.
+        /// Mail server.
         host: String,
-        /// Usually 587 with STARTTLS, 465 with TLS, 25 without.
+        /// Port; usually 587 with STARTTLS, 465 with TLS, 25 without.
+        #[schema(minimum = 1)]
         port: u16,
         /// Transport security.
         protection: Protection,
-        /// User name for authentication; `None` without.
+        /// User to log in as; omitted: no log-in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
-        /// The sender's address.
+        /// Sender address.
         from: String,
-        /// The recipients' addresses.
+        /// Recipient addresses, 32 at most.
         to: Vec<String>,
-        /// Trusted certificate authority.
         #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "mark::pem")]
+        #[allow(missing_docs, reason = "the description of the type says it for all")]
         ca: Option<String>,
     },
-    /// SNMP traps (RFC 3416). With a user, version 3, and the secret is the passphrase for authentication and privacy;
-    /// without, version 2c, and the secret is the community, `public` by default.
+    /// SNMP traps as defined in ASHLAR-MIB. With a user: version 3, authenticated by HMAC-SHA-256 and encrypted with
+    /// AES-128; the secret is the passphrase of both. The engine ID is `80007ed905` followed by the serial number.
+    /// Without a user: version 2c; the secret is the community, default `public`.
     Snmp {
-        /// Name or address.
+        /// Host name or address.
         host: String,
-        /// Usually 162.
+        /// Port; usually 162.
+        #[schema(minimum = 1)]
         port: u16,
-        /// The SNMPv3 user, as configured at the receivers.
+        /// SNMPv3 user, 32 bytes at most.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
     },

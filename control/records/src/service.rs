@@ -9,6 +9,7 @@ use crate::severity::Severity;
 use crate::table::Named;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use utoipa::ToSchema;
 
 identities! {
     /// Stable identity of a notification target.
@@ -71,12 +72,14 @@ impl Named for NotificationTargetEntry {
     }
 }
 
-/// The role that a group is granted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The role granted to members of a group. The highest role of several groups applies; without a matching group, log-in is
+/// refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// Name of the group in the directory.
+    /// Group name in the directory.
     pub group: String,
-    /// The role of its members.
+    /// Role of its members.
     pub role: Role,
 }
 

@@ -1,16 +1,18 @@
 //! Severity of events and alerts.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-/// Severity of an event or alert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Severity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// For information.
+    /// Informational.
+    #[default]
     Info,
-    /// Needs attention soon.
+    /// Requires attention soon.
     Warning,
-    /// Needs action now.
+    /// Requires immediate action.
     Critical,
 }
 

@@ -1,12 +1,13 @@
 //! Weekly windows: times of the week by the clock of the array's time zone.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Minutes of a day.
 pub const DAY_MINUTES: u16 = 24 * 60;
 
 /// A day of the week.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Weekday {
     /// Monday.

@@ -1,12 +1,12 @@
 //! Alerts.
 
-use super::event::Severity;
 use super::handler::{Answer, operations, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
+use array::Severity;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -156,7 +156,7 @@ impl From<array::Alert> for Alert {
             id,
             kind,
             state,
-            severity: severity.into(),
+            severity,
             message,
             noun,
             name,

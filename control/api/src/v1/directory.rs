@@ -6,8 +6,7 @@ use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::Role;
-use array::Secret;
+use array::{Grant, Secret};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -90,17 +89,6 @@ fn user_claim() -> String {
 
 fn groups_claim() -> String {
     "groups".into()
-}
-
-/// The role granted to members of a group. The highest role of several groups applies; without a matching group, log-in is
-/// refused.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Grant {
-    /// Group name in the directory.
-    group: String,
-    /// Role of its members.
-    role: Role,
 }
 
 /// An identity provider or LDAP directory whose users can log in, in addition to the local users.
@@ -206,7 +194,6 @@ async fn create_directory(
     Body(NewDirectory { name, settings, secret, grants, enabled }): Body<NewDirectory>,
 ) -> Created<Directory> {
     let (settings, secret) = (settings.into(), secret.map(Secret::new));
-    let grants = grants.into_iter().map(Into::into).collect();
     let new = array::NewDirectory { name, settings, secret, grants, enabled };
     let done = perform(operator, &context, array::CreateDirectory(Box::new(new))).await?;
     Ok((StatusCode::CREATED, Json(done.into())))
@@ -242,7 +229,7 @@ async fn change_directory(
         name: it.name,
         settings: it.settings.map(Into::into),
         secret: it.secret.map(|secret| secret.map(Secret::new)),
-        grants: it.grants.map(|grants| grants.into_iter().map(Into::into).collect()),
+        grants: it.grants,
         enabled: it.enabled,
     });
     let done = perform(operator, &context, array::ChangeDirectory { name, change }).await?;
@@ -308,29 +295,10 @@ impl From<array::DirectorySettings> for DirectorySettings {
     }
 }
 
-impl From<Grant> for array::Grant {
-    fn from(Grant { group, role }: Grant) -> Self {
-        Self { group, role }
-    }
-}
-
-impl From<array::Grant> for Grant {
-    fn from(array::Grant { group, role }: array::Grant) -> Self {
-        Self { group, role }
-    }
-}
-
 impl From<array::Directory> for Directory {
     fn from(it: array::Directory) -> Self {
         let array::Directory { name, created, settings, grants, enabled, has_secret } = it;
         let (created, settings) = (utc(created), settings.into());
-        Self {
-            name,
-            created,
-            settings,
-            grants: grants.into_iter().map(Into::into).collect(),
-            enabled,
-            has_secret,
-        }
+        Self { name, created, settings, grants, enabled, has_secret }
     }
 }

@@ -5,7 +5,7 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
-use array::Page;
+use array::{Page, Severity};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -20,19 +20,6 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(operations!(list_events: ListEvents))
         .routes(operations!(list_audit: ListAudit))
-}
-
-/// Severity.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Informational.
-    #[default]
-    Info,
-    /// Requires attention soon.
-    Warning,
-    /// Requires immediate action.
-    Critical,
 }
 
 /// Selects events.
@@ -176,7 +163,7 @@ async fn list_events(
     State(context): State<Context>,
     Asked(EventQuery { before, limit, severity }): Asked<EventQuery>,
 ) -> Answer<Events> {
-    let action = array::ListEvents { page: page(before, limit), least: severity.into() };
+    let action = array::ListEvents { page: page(before, limit), least: severity };
     let events = perform(operator, &context, action).await?;
     Ok(Json(Events { items: events.into_iter().map(Into::into).collect() }))
 }
@@ -195,30 +182,10 @@ async fn list_audit(
     Ok(Json(AuditTrail { items: trail.into_iter().map(Into::into).collect() }))
 }
 
-impl From<Severity> for array::Severity {
-    fn from(severity: Severity) -> Self {
-        match severity {
-            Severity::Info => array::Severity::Info,
-            Severity::Warning => array::Severity::Warning,
-            Severity::Critical => array::Severity::Critical,
-        }
-    }
-}
-
-impl From<array::Severity> for Severity {
-    fn from(severity: array::Severity) -> Self {
-        match severity {
-            array::Severity::Info => Severity::Info,
-            array::Severity::Warning => Severity::Warning,
-            array::Severity::Critical => Severity::Critical,
-        }
-    }
-}
-
 impl From<array::Event> for Event {
     fn from(it: array::Event) -> Self {
         let array::NewEvent { time, severity, kind, message, noun, name } = it.event;
-        Self { id: it.id, time: utc(time), severity: severity.into(), kind, message, noun, name }
+        Self { id: it.id, time: utc(time), severity, kind, message, noun, name }
     }
 }
 

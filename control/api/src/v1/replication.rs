@@ -2,13 +2,12 @@
 
 use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform, present, utc};
 use super::snapshot::subject;
-use super::window::{WeeklyWindow, windows};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::{Rule, SubjectName};
+use array::{Rule, SubjectName, WeeklyWindow};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -404,7 +403,7 @@ async fn create_replication(
         blackouts,
     } = new;
     let subject = subject(volume, group)?;
-    let blackouts = windows(blackouts)?;
+    let blackouts = blackouts.iter().map(WeeklyWindow::window).collect::<Result<Vec<_>, _>>()?;
     let (mode, on_link_loss) = (mode.into(), on_link_loss.map(Into::into));
     let request = array::CreateReplication {
         name,
@@ -459,7 +458,9 @@ async fn change_replication(
         keep_rules,
         lock_seconds,
     } = change;
-    let blackouts = blackouts.map(windows).transpose()?;
+    let recorded =
+        |windows: Vec<WeeklyWindow>| windows.iter().map(WeeklyWindow::window).collect::<Result<Vec<_>, _>>();
+    let blackouts = blackouts.map(recorded).transpose()?;
     let change = array::ReplicationChange {
         name: new,
         rpo_seconds,

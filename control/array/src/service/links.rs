@@ -4,11 +4,14 @@ use crate::bus::EventBus;
 use crate::condition::{self, About, Conditions};
 use crate::env::Env;
 use crate::link::PAIRING_KEY_BYTES;
+use crate::shape::some_time;
 use history::Severity;
 use parking_lot::Mutex;
 use records::{Config, Identity, Named, RemoteArrayEntry, RemoteArrayId, Topic};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 /// How long a pairing key can be used, in seconds.
@@ -20,29 +23,34 @@ const MIN_FAILURES: u32 = 3;
 /// Without an address an array is disconnected when it was not heard of for this long, in seconds.
 const MAX_SILENCE_SECONDS: u64 = 60;
 
-/// The state of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// State of the link to a remote array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum LinkState {
     /// Not known yet.
     #[default]
     Unknown,
-    /// The other array responded.
+    /// The other array responds.
     Connected,
-    /// It did not, or not as one that is paired with this array.
+    /// It does not, or does not know this array.
     Disconnected,
 }
 
-/// What is known of a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The link to a remote array.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = RemoteArrayLink)]
 pub struct LinkStatus {
-    /// Its state.
+    /// State.
     pub state: LinkState,
-    /// When the other array was last heard of, in seconds since 1970; `None` if not since this array started.
+    /// Time of the last contact since the array started; `null` if there was none.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub last: Option<u64>,
-    /// Time from a request to its response, in microseconds; `None` if this array has not asked, or got no response.
+    /// Round-trip time in microseconds; `null` if it is not known.
     pub rtt_us: Option<u64>,
-    /// Why it is disconnected.
+    /// Reason why it is disconnected; `null` if it is not.
     pub problem: Option<String>,
+    #[serde(skip)]
     failures: u32,
 }
 

@@ -123,7 +123,7 @@ impl Deliveries {
             name,
             created,
             destination: destination.shown(),
-            least,
+            severity: least,
             content,
             enabled,
             has_secret: secret.is_some(),

@@ -14,7 +14,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 fn create(name: &str, destination: Destination, secret: Option<&str>) -> CreateNotificationTarget {
     let (name, secret) = (name.into(), secret.map(Secret::new));
     let content = Content::default_set();
-    CreateNotificationTarget { name, destination, secret, least: Severity::Warning, content, enabled: true }
+    CreateNotificationTarget {
+        name,
+        destination,
+        secret,
+        severity: Severity::Warning,
+        content,
+        enabled: true,
+    }
 }
 
 /// A syslog receiver that passes on each message: RFC 5424 with octet counting.
@@ -63,10 +70,11 @@ async fn targets_are_kept_changed_and_forgotten() {
     let up = rig.up().await;
     assert_eq!(target(&up, ShowNotificationTarget { name: "nms".into() }).await, made);
     let change = |change| ChangeNotificationTarget { name: "nms".into(), change };
-    let least = Some(Severity::Critical);
+    let severity = Some(Severity::Critical);
     let kept =
-        target(&up, change(NotificationTargetChange { least, ..NotificationTargetChange::default() })).await;
-    assert!(kept.has_secret && kept.least == Severity::Critical);
+        target(&up, change(NotificationTargetChange { severity, ..NotificationTargetChange::default() }))
+            .await;
+    assert!(kept.has_secret && kept.severity == Severity::Critical);
     let destination = Some(snmp(1162));
     let moved =
         target(&up, change(NotificationTargetChange { destination, ..NotificationTargetChange::default() }))
@@ -93,7 +101,7 @@ async fn syslog_gets_what_the_target_names_and_other_targets_get_alerts_only() {
     let syslog = Destination::Syslog { host: "127.0.0.1".into(), port, tls: false, ca: None };
     let log = |name: &str, destination| CreateNotificationTarget {
         content: content.clone(),
-        least: Severity::Info,
+        severity: Severity::Info,
         ..create(name, destination, None)
     };
     assert_eq!(up.perform(log("nms", snmp(162))).await.unwrap_err().kind, Kind::Invalid);

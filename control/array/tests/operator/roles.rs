@@ -348,7 +348,7 @@ fn of_elsewhere() -> Vec<Step> {
             name: "!".into(),
             destination,
             secret: None,
-            least: Severity::Warning,
+            severity: Severity::Warning,
             content: array::Content::default_set(),
             enabled: true
         },

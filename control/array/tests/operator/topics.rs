@@ -171,7 +171,7 @@ fn administration() -> Vec<(Step, &'static [Topic])> {
         name: name("nms"),
         destination,
         secret: None,
-        least: Severity::Info,
+        severity: Severity::Info,
         content: array::Content::default_set(),
         enabled: true,
     };

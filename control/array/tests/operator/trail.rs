@@ -140,7 +140,7 @@ fn secretive() -> Vec<Step> {
             name: new("hook"),
             destination: Destination::Webhook { url: url("zero"), ca: None },
             secret: Some(secret("first")),
-            least: Severity::Info,
+            severity: Severity::Info,
             content: array::Content::default_set(),
             enabled: true,
         },
@@ -182,7 +182,7 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
         name: "!".into(),
         destination: Destination::Webhook { url: url("first"), ca: Some(PEM.into()) },
         secret: Some(secret("lost")),
-        least: Severity::Info,
+        severity: Severity::Info,
         content: array::Content::default_set(),
         enabled: true,
     };

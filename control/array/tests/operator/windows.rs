@@ -3,9 +3,9 @@
 use crate::replication::{Pair, demote, fill, pair, protect, show};
 use crate::rig::{ok, refused, write};
 use array::{
-    ChangeRemoteArray, ChangeReplication, ChangeSettings, Kind, LimitWindow, ListAlerts, PauseReplication,
-    RemoteArrayChange, ReplicationChange, ReplicationState, ResumeReplication, SettingsChange,
-    ShowRemoteArray, SyncReplication, Weekday, Window,
+    BandwidthWindow, ChangeRemoteArray, ChangeReplication, ChangeSettings, Kind, LimitWindow, ListAlerts,
+    PauseReplication, RemoteArrayChange, ReplicationChange, ReplicationState, ResumeReplication,
+    SettingsChange, ShowRemoteArray, SyncReplication, Weekday, Window,
 };
 use std::sync::atomic::Ordering;
 
@@ -151,8 +151,8 @@ async fn the_beginning_of_a_blackout_ends_a_transfer_and_its_end_goes_on_with_it
 async fn the_bandwidth_limit_follows_its_windows() {
     let Pair { one, first, .. } = pair().await;
     let change = |change| ChangeRemoteArray { name: "dr".into(), change };
-    let windows = |bandwidth_windows| RemoteArrayChange {
-        bandwidth_windows: Some(bandwidth_windows),
+    let windows = |bandwidth_windows: Vec<LimitWindow>| RemoteArrayChange {
+        bandwidth_windows: Some(bandwidth_windows.into_iter().map(BandwidthWindow::from).collect()),
         ..RemoteArrayChange::default()
     };
     let limited = |window, limit| LimitWindow { window, limit };
