@@ -64,7 +64,7 @@ test("a thousand volumes of two hundred hosts are listed, found and shown a page
   const volumes = page.getByRole("table", { name: "Volumes", exact: true });
   const rows = volumes.getByRole("row");
   await expect(page.getByRole("status").filter({ hasText: "1,001 volumes" })).toBeVisible();
-  await expect(volumes.getByRole("columnheader", { name: "Reduction" })).toBeVisible();
+  await expect(volumes.getByRole("columnheader", { name: "Data to own space" })).toBeVisible();
   expect(single).toEqual([]);
   // Fifty and the heading, however many there are.
   await expect(rows).toHaveCount(51);

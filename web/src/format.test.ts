@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { accessorName, bytes, duration, exactBytes, parseBytes, percent, ratio } from "./format";
+import { sizeError } from "./parts/size-input";
 
 test("sizes have three digits and are never rounded up", () => {
   const cases: [number, string][] = [
@@ -28,6 +29,8 @@ test("sizes are read as people write them", () => {
     ["1TB", 1_000_000_000_000],
     ["1PB", 1_000_000_000_000_000],
     ["1PiB", 1024 ** 5],
+    ["16 PiB", 16 * 1024 ** 5],
+    ["15.5 PiB", 15.5 * 1024 ** 5],
     ["1K", 1024],
     ["1m", 1024 ** 2],
     ["10G", 10 * 1024 ** 3],
@@ -60,8 +63,16 @@ test("a size in a field is exact, so that saving it changes nothing", () => {
   for (const [value, text] of cases) expect([exactBytes(value), parseBytes(text)]).toEqual([text, value]);
 });
 
+test("a size of a volume is refused with the range and what to write", () => {
+  expect(sizeError("16 PiB")).toBeNull();
+  expect(sizeError("17 PiB")).toBe("The size must be from 1 MiB to 16 PiB.");
+  expect(sizeError("1 KiB")).toContain("from 1 MiB to 16 PiB");
+  expect(sizeError("much")).toContain("from 1 MiB to 16 PiB");
+  expect(sizeError("1.1 TiB")).toContain("1209462790144 B");
+});
+
 test("ratios, shares and times", () => {
-  expect([ratio(null), ratio(1), ratio(3.29), ratio(1234.5)]).toEqual(["–", "1.0 : 1", "3.2 : 1", "1,234 : 1"]);
+  expect([ratio(null), ratio(1), ratio(3.29), ratio(0.96), ratio(1234.5)]).toEqual(["–", "1.0 : 1", "3.3 : 1", "1.0 : 1", "1,235 : 1"]);
   expect([percent(0), percent(0.0001), percent(0.034), percent(0.5)]).toEqual(["0 %", "< 0.1 %", "3.4 %", "50 %"]);
   expect([duration(0), duration(59), duration(3600), duration(90_061)]).toEqual(["0 s", "59 s", "1 h", "1 d 1 h"]);
 });

@@ -1,4 +1,4 @@
-/** Numbers as people read them. Sizes are binary (GiB), rates too; nothing is rounded up to look better. */
+/** Numbers as people read them. Sizes are binary (GiB), rates too. Sizes are rounded down, ratios to the nearest. */
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] as const;
 
@@ -23,7 +23,7 @@ function digits(value: number): string {
 /** `3.2 : 1`, or a dash while nothing is stored. */
 export function ratio(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
-  return `${value >= 100 ? Math.floor(value).toLocaleString("en") : (Math.floor(value * 10) / 10).toFixed(1)} : 1`;
+  return `${value >= 100 ? Math.round(value).toLocaleString("en") : (Math.round(value * 10) / 10).toFixed(1)} : 1`;
 }
 
 /** A share of one: `12.3 %`, `< 0.1 %`. */
@@ -100,7 +100,8 @@ export function parseBytes(text: string): number | undefined {
   const unit = SIZES[match?.[2]?.toLowerCase() ?? ""];
   if (!match?.[1] || unit === undefined) return undefined;
   const value = Math.round(Number(match[1]) * unit);
-  return Number.isSafeInteger(value) ? value : undefined;
+  // Above 2^53 bytes not every number can be said, but every number of blocks.
+  return value < 2 ** 63 ? value : undefined;
 }
 
 /** The size in the largest unit that says it exactly, for fields that are saved again: {@link bytes} rounds. */

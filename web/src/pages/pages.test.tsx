@@ -160,6 +160,16 @@ test("a volume is deleted only when its name was typed", async () => {
   await waitFor(() => expect(mock.state.volumes).toEqual([]));
 });
 
+test("what can't be deleted is said before a name is typed", async () => {
+  const { user } = show("/volumes/sql-01", busy(1, 1));
+  await user.click(await screen.findByRole("button", { name: "More" }));
+  await user.click(await screen.findByRole("menuitem", { name: "Delete" }));
+  const form = within(await screen.findByRole("dialog"));
+  expect(form.getByRole("alert").textContent).toContain("connected to esx1: disconnect it first");
+  expect(form.queryByRole("textbox")).toBeNull();
+  expect(form.queryByRole("button", { name: "Delete" })).toBeNull();
+});
+
 test("the space usage of a volume is measured on request", async () => {
   const { user } = show("/volumes/sql-01", busy(1, 0));
   await user.click(await screen.findByRole("button", { name: "Measure" }));

@@ -19,9 +19,9 @@ export function UsagePanel({ kind, name }: { kind: "volume" | "group"; name: str
       <ProblemAlert error={error} />
       {data ? (
         <dl className="facts">
-          <dt>Data reduction</dt>
+          <dt>Data to own space</dt>
           <dd className="number">
-            {ratio(data.physical > 0 ? (data.unique + data.shared) / data.physical : null)} <span className="quiet">of its data to the space that only it takes</span>
+            {ratio(data.physical > 0 ? (data.unique + data.shared) / data.physical : null)} <span className="quiet">its data, to the space that only it takes: not to be compared with the reduction of the array</span>
           </dd>
           <dt>Freed when deleted</dt>
           <dd className="number">{bytes(data.physical + data.metadata)}</dd>

@@ -1,4 +1,5 @@
-import { Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { CircleAlert } from "lucide-react";
 import { useState, type ReactNode } from "react";
 import { ProblemAlert } from "./problem";
 
@@ -10,6 +11,8 @@ type Props = {
   children: ReactNode;
   /** What has to be typed before it can happen; without it a click is enough. */
   name?: string;
+  /** Why it can't happen at present, and what to do: nothing is asked for then. */
+  blocked?: string | null | false | undefined;
   verb: string;
   busy: boolean;
   error: unknown;
@@ -25,8 +28,22 @@ export function Confirm({ opened, onClose, ...rest }: Props) {
   );
 }
 
-function Question({ onClose, children, name, verb, busy, error, onConfirm }: Omit<Props, "opened" | "title">) {
+function Question({ onClose, children, name, blocked, verb, busy, error, onConfirm }: Omit<Props, "opened" | "title">) {
   const [typed, setTyped] = useState("");
+  if (blocked) {
+    return (
+      <Stack gap="md">
+        <Alert color="orange" icon={<CircleAlert size={18} />} title="Not possible at present" role="alert">
+          {blocked}
+        </Alert>
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose} data-autofocus>
+            Cancel
+          </Button>
+        </Group>
+      </Stack>
+    );
+  }
   const sure = name === undefined || typed === name;
   return (
     <form

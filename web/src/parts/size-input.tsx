@@ -30,13 +30,16 @@ export function SizeInput({ label, required = true, value = "", onChange, error,
   );
 }
 
+/** Sizes of volumes, in bytes. */
+const MIN_BYTES = 1024 ** 2;
+const MAX_BYTES = 16 * 1024 ** 5;
+
 /** What is wrong with a size, if anything. */
 export function sizeError(text: string, block = 512): string | null {
   const value = parseBytes(text);
-  if (value === undefined) return "Write a number with a unit, such as 500 GiB or 500 GB.";
-  if (value < 1024 ** 2) return "A volume has 1 MiB at least.";
-  if (value > 16 * 1024 ** 5) return "A volume has 16 PiB at most.";
-  if (value % block !== 0) return `The size must be a whole number of blocks of ${block} bytes.`;
+  if (value === undefined) return `Write a number with a unit, such as 500 GiB or 500 GB: from ${bytes(MIN_BYTES)} to ${bytes(MAX_BYTES)}.`;
+  if (value < MIN_BYTES || value > MAX_BYTES) return `The size must be from ${bytes(MIN_BYTES)} to ${bytes(MAX_BYTES)}.`;
+  if (value % block !== 0) return `The size must be a whole number of blocks of ${block} bytes: ${value - (value % block)} B is the next smaller one.`;
   return null;
 }
 

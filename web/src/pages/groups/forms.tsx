@@ -6,6 +6,7 @@ import { useChange } from "../../api/queries";
 import type { SchemaGroup as Group } from "../../api/schema";
 import { exactBytes, parseBytes, plural } from "../../format";
 import { Confirm } from "../../parts/confirm";
+import { useUsedText } from "../undeletable";
 import { FormModal } from "../../parts/form";
 import { useVolumeChoice } from "../../parts/volume-choice";
 import { nameError, SizeInput } from "../../parts/size-input";
@@ -81,6 +82,7 @@ export function ChooseVolumes({ group, opened, onClose }: Window & { group: Grou
 }
 
 export function DeleteGroup({ group, opened, onClose }: Window & { group: Group }) {
+  const used = useUsedText("group", group.name, opened);
   const [, go] = useLocation();
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/groups/{name}", { params: { path: { name: group.name } } })),
@@ -88,7 +90,7 @@ export function DeleteGroup({ group, opened, onClose }: Window & { group: Group 
     then: () => go("/groups"),
   });
   return (
-    <Confirm opened={opened} onClose={onClose} title={`Delete ${group.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${group.name}?`} blocked={used} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
       Its volumes, their data and their snapshots are kept. Quotas and QoS limits of the group no longer apply.
     </Confirm>
   );

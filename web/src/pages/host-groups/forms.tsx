@@ -76,8 +76,8 @@ export function DeleteHostGroup({ group, opened, onClose }: Window & { group: Ho
     then: () => go("/host-groups"),
   });
   return (
-    <Confirm opened={opened} onClose={onClose} title={`Delete ${group.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      Its hosts are kept. It must not be connected to a volume.
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${group.name}?`} blocked={group.connections.length > 0 && `${group.name} is connected to ${group.connections.map((it) => it.volume).join(", ")}: disconnect the volumes first.`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+      Its hosts are kept.
     </Confirm>
   );
 }

@@ -248,6 +248,7 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
 }
 
 export function DeleteHost({ host, opened, onClose }: Window & { host: Host }) {
+  const own = host.connections.filter((it) => !it.host_group).map((it) => it.volume);
   const [, go] = useLocation();
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/hosts/{name}", { params: { path: { name: host.name } } })),
@@ -255,7 +256,7 @@ export function DeleteHost({ host, opened, onClose }: Window & { host: Host }) {
     then: () => go("/hosts"),
   });
   return (
-    <Confirm opened={opened} onClose={onClose} title={`Delete ${host.name}?`} name={host.name} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${host.name}?`} name={host.name} blocked={own.length > 0 && `${host.name} is connected to ${own.join(", ")}: disconnect the volumes first.`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
       It can no longer log in. Volumes and their data are kept.
     </Confirm>
   );

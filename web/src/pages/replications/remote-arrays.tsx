@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { KeyRound, Link2, Network, Pencil, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { answer, api } from "../../api/client";
-import { remoteArrays, useChange } from "../../api/queries";
+import { remoteArrays, replications, useChange } from "../../api/queries";
 import type { SchemaLinkState as LinkState, SchemaPairingKey as PairingKey, SchemaRemoteArray as RemoteArray } from "../../api/schema";
 import { bytes, exactBytes, latency, moment, parseBytes } from "../../format";
 import { Act } from "../../parts/act";
@@ -178,14 +178,15 @@ function ChangeRemoteArray({ remote, onClose }: { remote: RemoteArray; onClose: 
 }
 
 function DeleteRemoteArray({ remote, onClose }: { remote: RemoteArray; onClose: () => void }) {
+  const users = (useQuery(replications()).data ?? []).filter((it) => it.remote_array === remote.name).map((it) => it.name);
   const remove = useChange({
     run: () => answer(api.DELETE("/api/v1/remote-arrays/{name}", { params: { path: { name: remote.name } } })),
     done: () => `${remote.name} is not trusted any more.`,
     then: onClose,
   });
   return (
-    <Confirm opened onClose={onClose} title={`Delete ${remote.name}?`} name={remote.name} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      Its certificate is not trusted any more. It trusts this array until this one is deleted there as well. Replications with it have to be deleted first.
+    <Confirm opened onClose={onClose} title={`Delete ${remote.name}?`} name={remote.name} blocked={users.length > 0 && `${remote.name} is used by ${users.join(", ")}: delete the replications first.`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+      Its certificate is not trusted any more. It trusts this array until this one is deleted there as well.
     </Confirm>
   );
 }

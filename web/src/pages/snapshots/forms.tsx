@@ -7,6 +7,7 @@ import { snapshotsOf, useChange } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, plural, utcFromNow } from "../../format";
 import { Confirm } from "../../parts/confirm";
+import { connectedText, lockedText } from "../undeletable";
 import { FormModal } from "../../parts/form";
 import { nameError } from "../../parts/size-input";
 import { SubjectSelect, subjectOf } from "../subject";
@@ -153,7 +154,7 @@ export function DeleteSnapshot({ snapshot, opened, onClose }: Window & { snapsho
     then: () => go("/snapshots"),
   });
   return (
-    <Confirm opened={opened} onClose={onClose} title={`Delete ${snapshot.name}?`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${snapshot.name}?`} blocked={connectedText(snapshot) ?? lockedText(snapshot)} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
       It moves to the recycle bin. Until it is eradicated, it can be restored, and its space is not freed.
     </Confirm>
   );

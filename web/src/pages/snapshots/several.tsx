@@ -8,6 +8,7 @@ import { useChange } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot } from "../../api/schema";
 import { plural } from "../../format";
 import { Confirm } from "../../parts/confirm";
+import { isLocked } from "../undeletable";
 
 export function SeveralSnapshots({ snapshots, clear }: { snapshots: Snapshot[]; clear: () => void }) {
   // Those that were selected at the click, by their ids, whatever others change or name like them since.
@@ -20,6 +21,7 @@ export function SeveralSnapshots({ snapshots, clear }: { snapshots: Snapshot[]; 
       clear();
     },
   });
+  const kept = (asked ?? []).filter((it) => it.connections.length > 0 || isLocked(it));
   const them = plural(asked?.length ?? 0, "snapshot");
   return (
     <>
@@ -27,9 +29,9 @@ export function SeveralSnapshots({ snapshots, clear }: { snapshots: Snapshot[]; 
         Delete
       </Button>
       {asked && (
-        <Confirm opened onClose={() => setAsked(undefined)} title={`Delete ${them}?`} name={them} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+        <Confirm opened onClose={() => setAsked(undefined)} title={`Delete ${them}?`} name={them} blocked={kept.length > 0 && `${kept.map((it) => it.name).join(", ")}: connected to hosts, or under a retention lock. Select others.`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
           <div style={{ overflowWrap: "anywhere", maxHeight: 140, overflowY: "auto" }}>{asked.map((it) => it.name).join(", ")}</div>
-          They go to the recycle bin, and can be restored until they are eradicated. Snapshots under a retention lock, and those that hosts see, are refused.
+          They go to the recycle bin, and can be restored until they are eradicated.
         </Confirm>
       )}
     </>

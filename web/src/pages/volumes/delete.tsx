@@ -5,15 +5,13 @@ import { useLocation } from "wouter";
 import { answer, api } from "../../api/client";
 import { each } from "../../api/each";
 import { useChange } from "../../api/queries";
-import type { SchemaSnapshot as Snapshot, SchemaVolume as Volume } from "../../api/schema";
+import type { SchemaVolume as Volume } from "../../api/schema";
 import { bytes, plural } from "../../format";
 import { Confirm } from "../../parts/confirm";
+import { connectedText, isLocked, useUsedText } from "../undeletable";
 import { useSnapshotsOf } from "../snapshots/forms";
 
 type Fate = "keep" | "delete";
-
-/** Whether a snapshot is under a retention lock, and can't be deleted by anybody. */
-const isLocked = (it: Snapshot) => it.retain_until != null && Date.parse(it.retain_until) > Date.now();
 
 export function DeleteVolume({ volume, opened, onClose }: { volume: Volume; opened: boolean; onClose: () => void }) {
   const [, go] = useLocation();
@@ -21,6 +19,8 @@ export function DeleteVolume({ volume, opened, onClose }: { volume: Volume; open
   const snapshots = useSnapshotsOf(volume.name) ?? [];
   const locked = snapshots.filter(isLocked).length;
   const doomed = fate === "delete" ? snapshots.filter((it) => !isLocked(it)) : [];
+  const used = useUsedText("volume", volume.name, opened);
+  const blocked = connectedText(volume) ?? used;
   const remove = useChange({
     run: async () => {
       // The volume first: when it is refused, its snapshots are untouched.
@@ -31,7 +31,7 @@ export function DeleteVolume({ volume, opened, onClose }: { volume: Volume; open
     then: () => go("/volumes"),
   });
   return (
-    <Confirm opened={opened} onClose={onClose} title={`Delete ${volume.name}?`} name={volume.name} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+    <Confirm opened={opened} onClose={onClose} title={`Delete ${volume.name}?`} name={volume.name} blocked={blocked} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
       <Stack gap="sm">
         <div>
           The volume of {bytes(volume.size)} goes to the recycle bin, with its {bytes(volume.mapped)} of mapped data. Until it is eradicated, it can be restored, and its space is not freed.

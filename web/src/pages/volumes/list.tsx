@@ -26,7 +26,7 @@ const COLUMNS: Column<Volume>[] = [
   { name: "Size", sort: "size", cell: (volume) => bytes(volume.size), right: true },
   { name: "Mapped", sort: "mapped", cell: (volume) => bytes(volume.mapped), right: true },
   { name: "Mapped share", cell: (volume) => <Filled volume={volume} />, wide: "xl", optional: true },
-  { name: "Reduction", sort: "reduction", cell: (volume) => (volume.reduction == null ? none : ratio(volume.reduction)), right: true, wide: "xl" },
+  { name: "Data to own space", sort: "reduction", cell: (volume) => (volume.reduction == null ? none : ratio(volume.reduction)), right: true, wide: "xl" },
   { name: "IOPS", sort: "performance.iops", cell: ({ performance: { iops } }) => (iops > 0 ? count(iops) : none), right: true, wide: true },
   { name: "Throughput", sort: "performance.bytes_per_second", cell: ({ performance: { bytes_per_second: rate } }) => (rate > 0 ? `${bytes(rate)}/s` : none), right: true, wide: "xl" },
   { name: "Latency", sort: "performance.latency_us", cell: ({ performance: { latency_us } }) => (latency_us == null ? none : latency(latency_us)), right: true, wide: "xl" },

@@ -107,14 +107,13 @@ function DeleteSeveral({ volumes, onClose, onDone }: Window) {
   const connected = volumes.filter((it) => it.connections.length > 0);
   const snapshots = volumes.reduce((sum, it) => sum + it.snapshots, 0);
   return (
-    <Confirm opened onClose={onClose} title={`Delete ${them(volumes.length)}?`} name={them(volumes.length)} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+    <Confirm opened onClose={onClose} title={`Delete ${them(volumes.length)}?`} name={them(volumes.length)} blocked={connected.length > 0 && `${connected.map(name).join(", ")}: connected to hosts. Disconnect ${connected.length === 1 ? "it" : "them"} first, or select others.`} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
       <Stack gap="xs">
         <div style={{ overflowWrap: "anywhere", maxHeight: 140, overflowY: "auto" }}>{volumes.map(name).join(", ")}</div>
         <div>
           They go to the recycle bin with {bytes(volumes.reduce((sum, it) => sum + it.mapped, 0))} of mapped data, and can be restored until they are eradicated.
           {snapshots > 0 && ` Their ${plural(snapshots, "snapshot")} ${snapshots === 1 ? "is" : "are"} kept.`}
         </div>
-        {connected.length > 0 && <div>{plural(connected.length, "volume is", "volumes are")} connected to hosts and will be refused: disconnect first.</div>}
       </Stack>
     </Confirm>
   );
