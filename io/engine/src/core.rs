@@ -19,7 +19,7 @@ use block::{Error, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use shelf::{Layout, Shelf};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -131,6 +131,9 @@ pub struct Core {
     pub inconsistencies: Inconsistencies,
     /// For a repair: the pages of the journal, by batch.
     pub journal_pages: Mutex<BTreeMap<u64, Bytes>>,
+    /// For a repair: map pages without which a record of the journal could not be applied. What the record wrote below them is not
+    /// known, so that nothing below them may be read, however much of it a repair can read.
+    pub unapplied: Mutex<BTreeSet<u64>>,
 }
 
 impl Core {
@@ -166,6 +169,7 @@ impl Core {
             format: Format::new(version),
             inconsistencies,
             journal_pages: Mutex::default(),
+            unapplied: Mutex::default(),
             state: ShardedLock::new(state),
         })
     }

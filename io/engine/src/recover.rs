@@ -261,7 +261,7 @@ impl Core {
     }
 
     /// Marks the blocks as lost that a record which can't be applied would have changed: their old content must not
-    /// be returned. What is in a page that can't be read is lost anyway.
+    /// be returned. A page that can't be loaded is noted: a repair, which compares less of a page, could read it.
     async fn lose_targets(&self, record: &Record) {
         for (number, block, count) in record.iter().filter_map(Mutation::target) {
             let mut tried = BTreeSet::new();
@@ -272,8 +272,9 @@ impl Core {
                     break;
                 }
                 for need in missing {
-                    // One that can't be read is left out below.
-                    let _ = self.try_load(need).await;
+                    if let (Err(_), Need::Map(page) | Need::Lost(page)) = (self.try_load(need).await, need) {
+                        self.unapplied.lock().insert(page);
+                    }
                 }
             }
             self.state.write().lose(number, block, count);

@@ -298,6 +298,12 @@ impl Core {
                     return Ok(None);
                 }
             };
+            if self.unapplied.lock().contains(&page) {
+                walk.defects.push(format!(
+                    "map page {page} could not be used when the journal was applied: what is below it is out of date"
+                ));
+                return Ok(None);
+            }
             if info.level != level {
                 walk.defects.push(format!(
                     "map page {page} is used at level {level}; its index entry says {}",

@@ -1,9 +1,9 @@
 //! Inconsistent media whose checksums hold: nothing panics, nothing runs forever, no volume gets the data of another,
 //! and a repair leaves no defect.
 
-use crate::support::inconsistent::{Model, array, bounds, read_all, use_all};
+use crate::support::inconsistent::{LAYOUT, Model, array, bounds, content, read_all, use_all};
 use crate::support::{Dice, MemShelf, World};
-use block::Disk;
+use block::{Disk, Error, Extent, Op, Reply};
 use engine::Engine;
 use engine::media::{TARGETS, Target, tamper};
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,4 +226,49 @@ fn a_refusal_says_what_is_wrong_where_and_what_to_do() {
         }
     }
     assert_eq!(refused.len(), 3, "{refused:?}");
+}
+
+/// The journal has a write that could not be applied, as the index gives the leaf another level: its page at the root is refused. A
+/// repair can read both, and must not return what was there before the write.
+#[test]
+fn a_repair_never_returns_what_was_before_a_write_that_could_not_be_applied() {
+    let [old, new] = [1000, 2000].map(|first| (first..first + 8).flat_map(content).collect::<Vec<u8>>());
+    let mut world = World::open_with(MemShelf::new(LAYOUT), bounds());
+    world.create(1, 4096, 1 << 30);
+    world.write(1, 5, &old);
+    world.settle();
+    let engine = world.engine.clone();
+    world.run(engine.shutdown()).expect("shut down");
+    let mut world = World::open_with(world.shelf.crash(&mut Dice::new(1)), bounds());
+    world.write(1, 5, &new);
+    let shelf = world.shelf.crash(&mut Dice::new(1));
+
+    // Of each page: a byte, a location of three numbers, three numbers, and the byte with its level.
+    let level_to_2 = |field: u64| {
+        let mut picks = [0, 0, field, 0, 13, 2 << 1].into_iter();
+        let shelf = shelf.crash(&mut Dice::new(1));
+        let what = ready(tamper(shelf.clone(), Target::MapIndex, &mut |_| picks.next().unwrap_or(0)));
+        (shelf.crash(&mut Dice::new(1)), what.expect("tampered"))
+    };
+    let of_leaf = |what: &str| what.contains("from 0 to 4") || what.contains("from 1 to 4");
+    let leaf = [7, 15].map(level_to_2).into_iter().find(|(_, what)| of_leaf(what));
+    let (shelf, what) = leaf.expect("a leaf and a root");
+    let (engine, found) = ready(Engine::open_leniently(shelf.clone(), bounds())).expect("opened");
+    let repair = ready(engine.repair(found, &mut |_| {})).expect("repaired");
+    ready(engine.write_repair()).expect("written");
+    drop(engine);
+    let mut world = World::open_with(shelf.crash(&mut Dice::new(1)), bounds());
+    world.check();
+    for block in 5..13 {
+        let at = Extent::new(block, 1);
+        let is_listed = repair.lost.iter().any(|loss| loss.extents.iter().any(|known| known.overlaps(&at)));
+        match world.execute(1, Op::Read(at)) {
+            Ok(Reply::Data(data)) => {
+                let wanted = &new[(block as usize - 5) * 4096..][..4096];
+                assert!(data.to_bytes()[..] == *wanted, "{what}: block {block} is out of date");
+            }
+            Err(Error::Medium { .. }) => assert!(is_listed, "{what}: block {block}"),
+            other => panic!("{what}: block {block} is answered {other:?}"),
+        }
+    }
 }

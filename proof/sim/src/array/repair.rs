@@ -7,6 +7,7 @@
 
 use super::{Incarnation, Run, ask, runs, say};
 use crate::history::Action;
+use block::workload::Random;
 use block::{Disk, DiskId, Error, Extent, Op, Reply};
 use engine::media::{TARGETS, Target, tamper};
 use engine::{Engine, Loss, Repair};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 /// Whether a changed object of this kind may make blocks unreadable, but never wrong.
 fn keeps_contents(target: Target) -> bool {
-    matches!(target, Target::Nothing | Target::MapIndex | Target::TableIndex | Target::Table)
+    matches!(target, Target::Nothing | Target::MapIndex | Target::TableIndex | Target::Table | Target::Index)
 }
 
 impl Run {
@@ -64,12 +65,15 @@ impl Run {
 
     /// Changes one object in the newest checkpoint or the journal, or none; returns a description.
     fn tamper(&mut self) -> Result<(Target, String), String> {
-        // A repair drops the index; the engine's tests cover changes of it.
+        // The index is drawn apart, so that the other draws of a seed stay as they were before it was a target.
         let targets: Vec<Target> = TARGETS.into_iter().filter(|it| *it != Target::Index).collect();
         let target = targets.get(self.random.below(targets.len() as u64 + 1) as usize);
         let target = target.copied().unwrap_or(Target::Nothing);
         let shelf = self.opened_drives()?;
-        let mut random = block::workload::Random::new(self.random.next_u64());
+        let seed = self.random.next_u64();
+        let of_index = Random::new(seed ^ 0x696e_6465_7800).below(TARGETS.len() as u64 + 1) == 0;
+        let target = if of_index { Target::Index } else { target };
+        let mut random = Random::new(seed);
         let changed = async move { tamper(shelf, target, &mut |end| random.below(end)).await };
         let changed = self.finished(changed)?;
         self.power_off();
