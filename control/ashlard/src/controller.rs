@@ -43,10 +43,15 @@ enum State {
 /// The map of the cluster, as it changes; `None` until it is known.
 pub type MapWatch = watch::Receiver<Option<Arc<Map>>>;
 
+/// The version of the map in which this process joined; `None` until it takes part. The map may name an earlier process of this
+/// controller until then.
+pub type JoinWatch = watch::Receiver<Option<u64>>;
+
 /// The membership of this process.
 pub struct Controller {
     lease: Arc<Lease>,
     state: watch::Receiver<State>,
+    joined: JoinWatch,
     /// True when an operator has drained this controller while it was the home.
     drained: watch::Receiver<bool>,
     map: MapWatch,
@@ -108,13 +113,14 @@ impl Controller {
         board.set_orders(orders);
         let (hand_over, drained) = watch::channel(false);
         let (show, map) = watch::channel(None);
-        let announce = Announcements { state: announce, hand_over, map: show, board };
+        let (join, joined) = watch::channel(None);
+        let announce = Announcements { state: announce, joined: join, hand_over, map: show, board };
         let runtime = crate::threads::management()?;
         let handle = runtime.handle().clone();
         let thread = crate::threads::named("cluster", move || {
             runtime.block_on(drive(member, arbiter, (asked_to_leave, ordered), announce));
         })?;
-        Ok(Self { lease, state, drained, map, leave, thread, handle })
+        Ok(Self { lease, state, joined, drained, map, leave, thread, handle })
     }
 
     /// Its thread, for the watchdog.
@@ -125,6 +131,11 @@ impl Controller {
     /// The cluster's map, as it changes.
     pub fn map(&self) -> MapWatch {
         self.map.clone()
+    }
+
+    /// Since which version of the map this process takes part.
+    pub fn joined(&self) -> JoinWatch {
+        self.joined.clone()
     }
 
     /// Permission to answer hosts: while the lease holds.
@@ -178,6 +189,7 @@ impl Controller {
 /// Where the membership reports.
 struct Announcements {
     state: watch::Sender<State>,
+    joined: watch::Sender<Option<u64>>,
     hand_over: watch::Sender<bool>,
     map: watch::Sender<Option<Arc<Map>>>,
     board: Arc<Board>,
@@ -226,9 +238,12 @@ async fn drive(
 impl Announcements {
     /// Reports what has happened; breaks when the membership has ended.
     fn follow(&self, own: MemberId, event: Event, orders: &mut Vec<Order>) -> ControlFlow<()> {
-        let Self { state, hand_over, map: shown, board } = self;
+        let Self { state, joined, hand_over, map: shown, board } = self;
         match event {
-            Event::Joined => tracing::info!(controller = own.0, "this controller takes part"),
+            Event::Joined { version } => {
+                tracing::info!(controller = own.0, version, "this controller takes part");
+                _ = joined.send_replace(Some(version));
+            }
             Event::Changed(map) => {
                 tracing::info!(version = map.version, "the cluster's map has changed");
                 board.follow(&map);

@@ -36,6 +36,7 @@ impl FrontEnd {
             endpoints: portals::endpoints(&config.hosts),
             connections: crate::host_connections(&config.hosts, threads)?.0,
             shards: shards.handles(),
+            joined: controller.joined(),
             permit: controller.permit(),
             reading: Reading::of(config.reading(), store),
             addresses: addresses.clone(),

@@ -37,8 +37,12 @@ pub struct Config {
 /// Actions for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// This controller takes part.
-    Joined,
+    /// This process takes part, from this version of the map on. Until then the map may have an earlier process as the controller
+    /// of its number, in whose name nothing may be done.
+    Joined {
+        /// The version.
+        version: u64,
+    },
     /// This controller is the home of a domain: the driver opens the domain's store with this epoch, and serves it.
     Serve {
         /// The domain.
@@ -430,7 +434,7 @@ impl Member {
         match own.map(|own| (own.standing, own.joined)) {
             Some((Standing::Active, joined)) if self.joined.replace(joined).is_none() => {
                 self.observation.forget_member(self.id());
-                self.events.push(Event::Joined);
+                self.events.push(Event::Joined { version: joined });
                 // A new member has no beats yet, and needs some before others count it as silent.
                 self.next_round = 0;
             }

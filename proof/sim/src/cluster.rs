@@ -258,7 +258,7 @@ impl World {
 
     fn follow(&mut self, process: Process, event: Event) -> Check {
         match event {
-            Event::Joined => self.trace(&[2, process.0 as u64]),
+            Event::Joined { .. } => self.trace(&[2, process.0 as u64]),
             Event::Changed(map) => self.trace(&[3, process.0 as u64, map.version]),
             Event::Serve { domain, epoch, .. } => {
                 self.trace(&[4, process.0 as u64, epoch, u64::from(domain)]);

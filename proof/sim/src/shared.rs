@@ -388,7 +388,7 @@ impl World {
 
     fn follow(&mut self, at: usize, event: Event) -> Check {
         match event {
-            Event::Joined => self.trace(&[2, at as u64]),
+            Event::Joined { .. } => self.trace(&[2, at as u64]),
             Event::Changed(map) => self.trace(&[3, at as u64, map.version]),
             Event::Serve { epoch, .. } => return self.begin_serving(at, epoch),
             // As in the product: a former home ends its process.

@@ -425,6 +425,12 @@ impl Home {
         }
     }
 
+    /// True if it serves the hosts of the process that joined in this version of the map.
+    #[cfg(test)]
+    pub fn serves(&self, joined: u64) -> bool {
+        self.fronts().get(&joined).is_some_and(|front| front.is_connected)
+    }
+
     /// True if a front end copies the history.
     #[cfg(test)]
     pub fn sends_history_to(&self, member: u16) -> bool {

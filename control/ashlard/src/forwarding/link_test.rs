@@ -69,16 +69,21 @@ struct Member {
 
 impl Member {
     async fn join(cluster: &Cluster, link: Link) -> Self {
+        Self::join_by(cluster.client(), link).await
+    }
+
+    /// By a client of its own, to be fenced.
+    async fn join_by(client: Arc<dyn Objects>, link: Link) -> Self {
         let id = link.own.id;
         let service = cluster::Service { iscsi: vec![format!("192.0.2.{id}:3260")], ..Default::default() };
         let (about, board) = ((id, link.shown(), service), Board::shared(id));
-        let controller = Controller::start(cluster.client(), ARRAY, about, board.clone()).await.unwrap();
+        let controller = Controller::start(client, ARRAY, about, board.clone()).await.unwrap();
         Self { link, controller, board }
     }
 
     /// The version of the map in which it joined.
     async fn joined(&self) -> u64 {
-        self.sees(self.link.own.id).await
+        self.controller.joined().wait_for(Option::is_some).await.unwrap().unwrap()
     }
 
     /// Waits until it sees in the map that another one takes part; returns the version in which that joined.

@@ -4,7 +4,7 @@ use super::held::{self, GIVE_UP, Held};
 use super::kept::{Forwarded, Kept, Served};
 use super::reading::Reading;
 use super::{Link, front, logins, ports};
-use crate::controller::MapWatch;
+use crate::controller::{JoinWatch, MapWatch};
 use crate::memory;
 use address::Addresses;
 use anyhow::{Context, Result};
@@ -14,7 +14,6 @@ use engine::ReaderCounters;
 use forward::FrontEnd;
 use iscsi::{Access, AccessTable, Credentials, Portal, Server, ServerConfig};
 use serde::{Deserialize, Serialize};
-use shelf::arbiter::MemberId;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
@@ -121,6 +120,8 @@ pub struct Settings {
     pub connections: usize,
     /// Threads for connections.
     pub shards: Vec<Handle>,
+    /// Since when this process takes part.
+    pub joined: JoinWatch,
     /// Permission to answer hosts: without its lease this controller may have been expelled.
     pub permit: Permit,
     /// How it reads the store itself, if it can.
@@ -170,21 +171,18 @@ impl Standby {
 
 async fn run(
     link: Link,
-    mut map: MapWatch,
+    map: MapWatch,
     mut settings: Settings,
     mut stopped: oneshot::Receiver<End>,
 ) -> Option<Kept> {
-    let own = MemberId(link.own.id);
-    let takes_part =
-        |map: &Option<Arc<cluster::Map>>| map.as_ref().is_some_and(|map| map.active(own).is_some());
+    // Not since when the map has this controller: that may be a process that was killed and has not been expelled yet. The home
+    // takes nothing more in its name once this process has joined.
     let joined = tokio::select! {
-        known = map.wait_for(takes_part) => match known {
-            Ok(map) => map.as_ref().and_then(|map| map.active(own)).unwrap_or_default(),
-            // The membership has ended, which is reported elsewhere.
-            Err(_) => return None,
-        },
+        known = settings.joined.wait_for(Option::is_some) => known.ok().and_then(|joined| *joined),
         _ = &mut stopped => return None,
     };
+    // Without it the membership has ended, which is reported elsewhere.
+    let joined = joined?;
     let running = match front::start(link.clone(), map.clone(), joined) {
         Ok(running) => running,
         Err(error) => {
