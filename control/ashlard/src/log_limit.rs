@@ -5,113 +5,51 @@
 //! the log. What is left out is counted.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
 use tracing::callsite::Identifier;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
+use transport::{LogGate, LogRate, SystemClock};
 
-/// Lines of one kind that are logged at once.
-const BURST: u32 = 30;
-/// Interval at which another one is logged after these.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// Of lines of one kind.
+const RATE: LogRate = LogRate { burst_lines: 30, line_ns: 1_000_000_000 };
 
 /// The layer in front of the log. `note` writes how many lines of a kind were left out.
 pub struct LogLimit<N> {
-    kinds: Mutex<HashMap<Identifier, Kind>>,
+    clock: Arc<SystemClock>,
+    kinds: Mutex<HashMap<Identifier, LogGate>>,
     note: N,
-}
-
-/// Lines of one kind.
-struct Kind {
-    /// How many may be logged now.
-    left: u32,
-    /// When the last one of these was added.
-    since: Instant,
-    omitted: u64,
-}
-
-/// Whether a line is logged.
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    /// It is, after this many that were not.
-    Logged(u64),
-    Omitted,
 }
 
 impl<N> LogLimit<N> {
     pub fn new(note: N) -> Self {
-        Self { kinds: Mutex::default(), note }
-    }
-}
-
-impl Kind {
-    fn new(now: Instant) -> Self {
-        Self { left: BURST, since: now, omitted: 0 }
-    }
-
-    fn take(&mut self, now: Instant) -> Verdict {
-        let passed = now.saturating_duration_since(self.since).as_nanos() / INTERVAL.as_nanos();
-        if passed > 0 {
-            self.left = self.left.saturating_add(u32::try_from(passed).unwrap_or(BURST)).min(BURST);
-            self.since = now;
-        }
-        if self.left == 0 {
-            self.omitted += 1;
-            return Verdict::Omitted;
-        }
-        self.left -= 1;
-        Verdict::Logged(std::mem::take(&mut self.omitted))
+        Self { clock: Arc::default(), kinds: Mutex::default(), note }
     }
 }
 
 impl<S: Subscriber, N: Fn(&Metadata<'_>, u64) + 'static> Layer<S> for LogLimit<N> {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
-        let (about, now) = (event.metadata(), Instant::now());
+        let about = event.metadata();
         // Who asks for more than the usual levels looks for something.
         if *about.level() > Level::INFO {
             return true;
         }
-        let verdict = {
+        let admitted = {
             let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-            kinds.entry(about.callsite()).or_insert_with(|| Kind::new(now)).take(now)
+            let gate = || LogGate::new(self.clock.clone(), RATE);
+            kinds.entry(about.callsite()).or_insert_with(gate).admit()
         };
-        match verdict {
-            Verdict::Omitted => return false,
-            Verdict::Logged(0) => {}
-            Verdict::Logged(omitted) => (self.note)(about, omitted),
+        if let Some(omitted @ 1..) = admitted {
+            (self.note)(about, omitted);
         }
-        true
+        admitted.is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_one_kind_are_few_and_what_is_left_out_is_counted() {
-        let begin = Instant::now();
-        let mut kind = Kind::new(begin);
-        let logged = (0..10_000).filter(|_| kind.take(begin) == Verdict::Logged(0)).count();
-        assert_eq!(logged, BURST as usize);
-        assert_eq!(kind.take(begin + INTERVAL), Verdict::Logged(10_000 - u64::from(BURST)));
-        assert_eq!(kind.take(begin + INTERVAL), Verdict::Omitted);
-        // After a pause there is a burst again, and no more.
-        let later = begin + 1000 * INTERVAL;
-        let logged = (0..100).filter(|_| kind.take(later) != Verdict::Omitted).count();
-        assert_eq!(logged, BURST as usize);
-    }
-
-    #[test]
-    fn a_minute_of_refusals_is_a_line_a_second() {
-        let begin = Instant::now();
-        let mut kind = Kind::new(begin);
-        let lines = (0..60_000).map(|number| begin + Duration::from_millis(number));
-        let logged = lines.map(|now| kind.take(now)).filter(|it| *it != Verdict::Omitted).count();
-        assert!((BURST as usize + 50..=BURST as usize + 60).contains(&logged), "{logged}");
-    }
 
     #[test]
     fn each_place_in_the_source_has_its_own_limit() {
@@ -133,6 +71,10 @@ mod tests {
         let seen = seen.lock().unwrap();
         let last = *seen.last().unwrap();
         assert_eq!(seen.iter().filter(|line| **line == last).count(), 1);
-        assert!((BURST as usize + 1..BURST as usize + 60).contains(&seen.len()), "{}", seen.len());
+        assert!(
+            (RATE.burst_lines as usize + 1..RATE.burst_lines as usize + 60).contains(&seen.len()),
+            "{}",
+            seen.len()
+        );
     }
 }

@@ -1,18 +1,27 @@
-//! Rate-limited log of connections: lines that hosts can cause are coalesced at the source, so the log stays readable
-//! and short. The next line contains the number of lines left out; refusals are also events with that number.
+//! Rate limits of the log: lines that others can cause are coalesced, so the log stays readable and short. The next line contains
+//! the number of lines left out; refusals are also events with that number.
 
 use crate::SystemClock;
 use export::Clock;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Lines in a burst, and nanoseconds until another line may follow.
-const BURST_LINES: u64 = 8;
-const LINE_NS: u64 = 500_000_000;
+/// The rate of lines of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRate {
+    /// Lines in a burst, at least one.
+    pub burst_lines: u64,
+    /// Nanoseconds until another line may follow.
+    pub line_ns: u64,
+}
+
+/// The rate of lines about connections.
+const CONNECTIONS: LogRate = LogRate { burst_lines: 8, line_ns: 500_000_000 };
 
 /// Lines of one kind.
 pub struct LogGate {
     clock: Arc<dyn Clock>,
+    rate: LogRate,
     lines: Mutex<Lines>,
 }
 
@@ -25,8 +34,8 @@ struct Lines {
 
 impl LogGate {
     /// A gate with its whole burst.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, lines: Mutex::default() }
+    pub fn new(clock: Arc<dyn Clock>, rate: LogRate) -> Self {
+        Self { clock, rate, lines: Mutex::default() }
     }
 
     /// Returns the number of lines left out since the last one if a line may be logged now; `None` otherwise.
@@ -34,11 +43,12 @@ impl LogGate {
         let now = self.clock.now();
         let mut lines = self.lines.lock();
         let full = lines.full_ns.max(now);
-        if full - now > (BURST_LINES - 1) * LINE_NS {
+        let LogRate { burst_lines, line_ns } = self.rate;
+        if full - now > (burst_lines - 1) * line_ns {
             lines.left_out += 1;
             return None;
         }
-        lines.full_ns = full + LINE_NS;
+        lines.full_ns = full + line_ns;
         Some(std::mem::take(&mut lines.left_out))
     }
 }
@@ -54,7 +64,8 @@ pub struct ConnectionLog {
 impl ConnectionLog {
     /// Gates with their whole bursts.
     pub fn new(clock: &Arc<dyn Clock>) -> Self {
-        Self { strangers: LogGate::new(clock.clone()), hosts: LogGate::new(clock.clone()) }
+        let gate = || LogGate::new(clock.clone(), CONNECTIONS);
+        Self { strangers: gate(), hosts: gate() }
     }
 
     /// The gate of a connection.
@@ -91,7 +102,7 @@ mod tests {
     #[test]
     fn a_flood_is_a_few_lines_with_its_number() {
         let clock = Arc::<TestClock>::default();
-        let gate = LogGate::new(clock.clone());
+        let gate = LogGate::new(clock.clone(), CONNECTIONS);
         let mut lines = Vec::new();
         for _ in 0..50_000 {
             lines.extend(gate.admit());
@@ -100,8 +111,11 @@ mod tests {
         // Eight lines in the burst, and two for each of five seconds.
         assert_eq!(lines.len(), 8 + 9);
         assert!(lines[..8].iter().all(|left_out| *left_out == 0));
-        clock.0.fetch_add(LINE_NS, Ordering::Relaxed);
+        clock.0.fetch_add(CONNECTIONS.line_ns, Ordering::Relaxed);
         let last = gate.admit().expect("a line may be logged again");
         assert_eq!(lines.iter().sum::<u64>() + last + lines.len() as u64, 50_000, "every line is counted");
+        // After a pause there is a burst again, and no more.
+        clock.0.fetch_add(1_000 * CONNECTIONS.line_ns, Ordering::Relaxed);
+        assert_eq!((0..100).filter_map(|_| gate.admit()).count(), 8);
     }
 }

@@ -24,7 +24,7 @@ pub use address::{counted_address, listen_address};
 pub use admission::{Admission, Admitted, ConnectionLimits, MAX_LEAVING_CONNECTIONS};
 pub use budget::{Budget, BudgetShare, ExceedsPool, Guarantee, Owner};
 pub use connection_limits::{ConnectionSlot, Control};
-pub use connection_log::{ConnectionLog, LogGate};
+pub use connection_log::{ConnectionLog, LogGate, LogRate};
 pub use digest::{digest, digest_of_parts};
 pub use login_throttle::{LoginAttempts, LoginThrottle};
 pub use permit::Permit;
