@@ -7,13 +7,14 @@ use crate::synchronous::{
     transfers, until, until_so,
 };
 use array::{
-    ChangeRemoteArray, CreatePairingKey, CreateReplication, DeleteRemoteArray, DeleteReplication, Kind,
-    OnLinkLoss, PairRemoteArray, PauseReplication, RemoteArrayChange, Replication, ReplicationChange,
-    ReplicationMode, ReplicationState, ReverseReplication,
+    ChangeRemoteArray, CreatePairingKey, CreateReplication, DeleteRemoteArray, DeleteReplication, Kind, Link,
+    Network, OnLinkLoss, PairRemoteArray, PauseReplication, RemoteArrayChange, Replication,
+    ReplicationChange, ReplicationMode, ReplicationState, ReverseReplication,
 };
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const TARGET: &str = "192.0.2.2:8444";
 const WITNESS: &str = "192.0.2.3:8444";
@@ -285,4 +286,54 @@ async fn the_consent_to_a_pause_is_durable_and_what_a_witness_can_not_be_is_refu
     ok(first, set(with_witness(None))).await;
     let error = refused(first, set(with_witness(Some(NAME)))).await;
     assert!(error.message.contains("address"), "{error}");
+}
+
+/// The target of a replication is who the source says when it enrolls it. A later request that names one could put another array in its
+/// place.
+#[tokio::test]
+async fn a_witness_takes_the_name_of_a_target_with_an_enrollment_alone() {
+    let (trio, _running, _following) = agreed().await;
+    let Trio { pair: Pair { one, first, other: _other, .. }, third, rig: _rig } = &trio;
+    let kept = || third.engine.records("replication-ruling/").pop().unwrap();
+    let (key, before) = kept();
+    let number = key.strip_prefix("replication-ruling/").unwrap();
+    let session = ruling(third).unwrap().0;
+    let own = first.array.link_identity().unwrap().unwrap();
+    let ask = async |request: serde_json::Value, target: Option<&str>| {
+        let mut rule = serde_json::json!({ "number": number, "request": request });
+        target.iter().for_each(|target| rule["target"] = (*target).into());
+        let hello = serde_json::json!({
+            "versions": [1, 1], "serial": "000000000000000a", "name": "first", "request": { "rule": rule },
+        });
+        let mut link = one.network.connect(WITNESS.into(), own.clone()).await.unwrap();
+        exchange(&mut link, &hello).await
+    };
+    let foreign = Some("00ff");
+    for request in [
+        serde_json::json!({ "join": { "session": session + 1 } }),
+        serde_json::json!({ "alone": { "session": session, "end": "source" } }),
+        serde_json::json!({ "alone": { "session": session, "end": "target" } }),
+    ] {
+        let said = ask(request.clone(), foreign).await;
+        let text = said["refused"]["text"].as_str().unwrap_or_default();
+        assert!(text.contains("only the source names a target"), "{request}: {said}");
+        assert_eq!(kept(), (key.clone(), before.clone()), "{request}: nothing is decided");
+    }
+    let enroll = serde_json::json!({ "enroll": { "session": session } });
+    let target: serde_json::Value = serde_json::from_slice(&before).unwrap();
+    let said = ask(enroll, target["target"].as_str()).await;
+    assert_eq!(said["ruled"]["answer"], "granted", "{said}");
+    assert_eq!(kept(), (key.clone(), before.clone()));
+}
+
+/// A message of a link and the response: JSON after its length.
+async fn exchange(link: &mut Link, message: &serde_json::Value) -> serde_json::Value {
+    let bytes = serde_json::to_vec(message).unwrap();
+    link.stream.write_all(&(bytes.len() as u32).to_le_bytes()).await.unwrap();
+    link.stream.write_all(&bytes).await.unwrap();
+    let mut length = [0; 4];
+    link.stream.read_exact(&mut length).await.unwrap();
+    let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+    link.stream.read_exact(&mut bytes).await.unwrap();
+    serde_json::from_slice(&bytes).unwrap()
 }
