@@ -1,4 +1,5 @@
-//! Version 1: a file for each noun, with its shapes and its handlers. A handler turns an HTTP request into a
+//! Version 1. Verbs that declare their route have one handler for all of them ([`route`]); the other files have the
+//! operations that are more than that, and shapes that are not the array's own. A handler turns an HTTP request into a
 //! request of the array and its answer into a body. Sizes are in bytes; a field once there keeps its name and meaning.
 
 mod alert;

@@ -37,7 +37,7 @@ fn secrets_are_sent_only_over_tls_or_to_loopback_addresses() {
     for (issuer, array) in invalid {
         assert!(check(&settings(issuer, array)).is_err(), "{issuer} {array}");
     }
-    assert_eq!(settings(id, "https://a.example.com/").redirect(), "https://a.example.com/sign-in");
+    assert_eq!(redirect(&settings(id, "https://a.example.com/")), "https://a.example.com/sign-in");
 }
 
 #[test]

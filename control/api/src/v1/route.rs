@@ -230,3 +230,24 @@ fn list_schema<T: Shape>(listing: Listing) -> (String, RefOr<Schema>) {
         .required("total");
     (listing.name.into(), list.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variable_parts_of_a_path_are_parts_of_the_request() {
+        struct Checked(usize);
+        impl Visitor for Checked {
+            fn visit<R: Routed>(&mut self) {
+                let parts = R::ROUTE.path.split('/');
+                let variable = parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+                assert!(variable.eq(R::ROUTE.parameters.iter().map(|it| it.name)), "{}", R::VERB.name);
+                self.0 += 1;
+            }
+        }
+        let mut checked = Checked(0);
+        array::routes(&mut checked);
+        assert!(checked.0 > 40, "{} routes", checked.0);
+    }
+}
