@@ -20,7 +20,7 @@ test("a user signs in, sees the name, and is asked again when the session is ove
 
   // Another password ends the session; after a new sign-in the same page is shown.
   await array.ask("PATCH", "users/ada", { password: "a better password" });
-  await expect(page.getByText("The session is over")).toBeVisible();
+  await expect(page.getByText("The session has ended")).toBeVisible();
   await expect(page.getByRole("textbox", { name: "User" })).toHaveValue("ada");
   await signIn(page, "ada", "a better password");
   await expect(page.getByRole("heading", { level: 1, name: "Volumes" })).toBeVisible();
@@ -32,7 +32,7 @@ test("a user signs in, sees the name, and is asked again when the session is ove
   await change.getByLabel("New password").fill("the best password");
   await change.getByLabel("Repeat password").fill("the best");
   await change.getByRole("button", { name: "Set password" }).click();
-  await expect(change.getByText("It is not the same.")).toBeVisible();
+  await expect(change.getByText("The passwords differ.")).toBeVisible();
   await change.getByLabel("Repeat password").fill("the best password");
   await change.getByRole("button", { name: "Set password" }).click();
   await expect(page.getByText("Your password is set.")).toBeVisible();

@@ -122,7 +122,7 @@ test("the first run sets a password, and offers drives with what is on them", as
   await page.getByLabel("New password of admin").fill("my own password");
   await page.getByLabel("Repeat password").fill("another password");
   await page.getByRole("button", { name: "Set password" }).click();
-  await expect(page.getByText("It is not the same.")).toBeVisible();
+  await expect(page.getByText("The passwords differ.")).toBeVisible();
   await page.getByLabel("Repeat password").fill("my own password");
   await page.getByRole("button", { name: "Set password" }).click();
   await expect(page.getByText("No notification targets")).toBeVisible();

@@ -55,17 +55,17 @@ const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle
 
 const SECOND = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
-/** `21 Nov 2026, 12:30` in the reader's zone, to the second when that matters. */
+/** A time in the reader's zone, such as `21 Nov 2026, 12:30`; with seconds on request. */
 export function moment(time: string | number, seconds = false): string {
   return (seconds ? SECOND : MOMENT).format(new Date(time));
 }
 
-/** The time this many milliseconds from now, to the second, as the array takes it. */
+/** The time this many milliseconds from now, to the second, in the API's format. */
 export function utcFromNow(millis: number): string {
   return new Date(Date.now() + millis).toISOString().replace(/\.\d+Z$/, "Z");
 }
 
-/** `850 µs`, `1.25 ms`, `2 s`: a time that was given in microseconds. */
+/** A duration in microseconds as text: `850 µs`, `1.25 ms`, `2 s`. */
 export function latency(micros: number): string {
   if (micros < 1_000) return `${digits(micros)} µs`;
   return micros < 1_000_000 ? `${digits(micros / 1_000)} ms` : `${digits(micros / 1_000_000)} s`;
@@ -81,12 +81,12 @@ export function plural(value: number, noun: string, many = `${noun}s`): string {
   return `${count(value)} ${value === 1 ? noun : many}`;
 }
 
-/** Who sees a volume: a host, or a host group. */
+/** The name of a connection's host or host group. */
 export function accessorName(connection: { host?: string | null; host_group?: string | null }): string {
   return connection.host_group ? `group ${connection.host_group}` : (connection.host ?? "");
 }
 
-/** Bytes in each unit that a size may be written with; a single letter is the binary unit. The command line has the same table. */
+/** Bytes of each unit of sizes; a single letter is the binary unit. The command line has the same table. */
 const SIZES: Record<string, number> = { b: 1 };
 "kmgtpe".split("").forEach((letter, index) => {
   SIZES[`${letter}b`] = 1000 ** (index + 1);
@@ -94,7 +94,10 @@ const SIZES: Record<string, number> = { b: 1 };
   SIZES[letter] = 1024 ** (index + 1);
 });
 
-/** Bytes in `1.5 TiB` (1024 each), `1.5 TB` (1000 each), `10g` (as GiB), `512 B`; undefined when it is not a size, or has no unit. */
+/**
+ * Bytes in `1.5 TiB` (1024 each), `1.5 TB` (1000 each), `10g` (as GiB), `512 B`; undefined if the text is not a size or
+ * has no unit.
+ */
 export function parseBytes(text: string): number | undefined {
   const match = /^\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*$/i.exec(text);
   const unit = SIZES[match?.[2]?.toLowerCase() ?? ""];
@@ -104,7 +107,7 @@ export function parseBytes(text: string): number | undefined {
   return value < 2 ** 63 ? value : undefined;
 }
 
-/** The size in the largest unit that says it exactly, for fields that are saved again: {@link bytes} rounds. */
+/** The size in the largest unit without a rest, for fields that are saved again: {@link bytes} rounds. */
 export function exactBytes(value: number): string {
   if (value === 0) return "0 B";
   const units = Object.entries(SIZES).filter(([unit]) => unit.length > 1 && value % (SIZES[unit] ?? 1) === 0);

@@ -1,4 +1,4 @@
-/** What the header of every page shows of the array: open alerts, and jobs that run. */
+/** The array's state in the header of every page: open alerts and running jobs. */
 import { ActionIcon, Indicator, RingProgress, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Bell } from "lucide-react";
@@ -7,7 +7,7 @@ import { alerts, jobs } from "./api/queries";
 import { useSession } from "./api/session";
 import { plural } from "./format";
 
-/** Alerts that are neither acknowledged nor closed: how many, and the colour of the most severe. */
+/** The number of alerts that are neither acknowledged nor closed, in the colour of the most severe. */
 export function useOpenAlerts(): { count: number; color: string } {
   const { data } = useQuery({ ...alerts(), enabled: useSession().at === "in" });
   const open = data?.filter((it) => it.state === "open") ?? [];
@@ -28,7 +28,7 @@ export function AlertBell() {
   );
 }
 
-/** Nothing while no job runs. */
+/** The number of running jobs; nothing if no job runs. */
 export function RunningJobs() {
   const { data } = useQuery({ ...jobs(), enabled: useSession().at === "in" });
   const running = data?.filter((it) => it.state === "running") ?? [];

@@ -16,7 +16,7 @@ import { theme } from "./theme";
 const client = new QueryClient({
   defaultOptions: {
     queries: {
-      // A refusal stays one; a connection that broke is tried again by the next refresh.
+      // A repeat does not change a refusal; the next refresh repeats a request whose connection broke.
       retry: false,
       throwOnError: false,
       refetchOnWindowFocus: (query) => Refusal.of(query.state.error ?? null).status !== 404,

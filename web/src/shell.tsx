@@ -19,7 +19,7 @@ import { ProblemAlert } from "./parts/problem";
 import { StateBadge } from "./parts/state-badge";
 import { moment } from "./format";
 
-/** Idle time-out of a session in milliseconds. Pages poll, so that the array cannot detect inactivity. */
+/** Idle time-out of a session in milliseconds. Pages poll, so the array cannot detect inactivity. */
 const IDLE = 30 * 60 * 1000;
 
 export function Shell({ children }: { children: ReactNode }) {
@@ -34,7 +34,7 @@ export function Shell({ children }: { children: ReactNode }) {
   );
 }
 
-/** What is shown while it is not known who is signed in: nothing at first, and the frame with the reason once that takes long. */
+/** The page while the user is not yet known: empty at first, and the frame with the reason after a delay. */
 export function Asking() {
   const state = useSession();
   useDocumentTitle("Ashlar");
@@ -48,7 +48,10 @@ export function Asking() {
   );
 }
 
-/** What a controller shows that does not serve the array: where it is served. The page goes there by itself, or resumes here when this one serves. */
+/**
+ * The page of a controller that does not serve the array: it names the home. The page then loads the home's page, or
+ * resumes here once this controller serves.
+ */
 function Standby({ problem: { title, detail, home } }: { problem: Refusal }) {
   const there = home === undefined ? undefined : pageAt(home);
   useEffect(() => {
@@ -70,7 +73,7 @@ function Standby({ problem: { title, detail, home } }: { problem: Refusal }) {
   );
 }
 
-/** Above every page while the array does not answer: how old what is shown is. */
+/** The banner above every page while the array does not answer: the age of the shown data. */
 function NoAnswer() {
   const pulse = usePulse();
   if (pulse === "answers") return null;
@@ -85,9 +88,9 @@ function NoAnswer() {
 function Frame({ array: name, user, children }: { array: ReactNode; user?: ReactNode; children: ReactNode }) {
   const [opened, menu] = useDisclosure(false);
   const [location] = useLocation();
-  // Another page begins at its top.
+  // A new page is shown from its top.
   useEffect(() => {
-    // It returns a promise in some browsers, which is no way to undo it.
+    // scrollTo returns a promise in some browsers; an effect must return nothing or a function.
     window.scrollTo(0, 0);
   }, [location]);
   return (

@@ -1,4 +1,4 @@
-/** The whole interface over an array in memory, at an address. */
+/** The whole interface at an address, over an array in memory. */
 import { MantineProvider } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";

@@ -1,9 +1,9 @@
-/** What jsdom lacks of a browser, and an end to each test. */
+/** Browser functions that jsdom lacks, and the clean-up after each test. */
 import { notifications } from "@mantine/notifications";
 import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
 
-// A busy machine is no defect.
+// A test may be slow on a busy machine.
 configure({ asyncUtilTimeout: 20_000 });
 
 afterEach(() => {

@@ -1,6 +1,6 @@
 import { createTheme, type MantineColorsTuple } from "@mantine/core";
 
-/** The blue of slate: the one accent. Everything else is grey, or means something (green, amber, red). */
+/** Slate blue, the only accent. All other colours are grey or mean a state (green, amber, red). */
 const slate: MantineColorsTuple = [
   "#eaf4f8", "#d3e5ed", "#a5cbdb", "#74b0c9", "#4e98b8", "#3588ad", "#27749a", "#1d6384", "#164f6b", "#0c3a51",
 ];

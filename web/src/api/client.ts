@@ -1,11 +1,11 @@
-/** The one way to the array: a client whose paths and bodies are typed by its OpenAPI description. */
+/** The client of the array's API; the OpenAPI description types its paths and bodies. */
 import createClient from "openapi-fetch";
 import { Refusal } from "./refusal";
 import { sent } from "./route";
 import type { paths } from "./schema";
 import { session } from "./session";
 
-/** Lists are asked for whole, never by `fields`, so the partial form of an answer is left out of its types. */
+/** The pages request complete objects, never `fields`, so the types leave out the partial form of an answer. */
 export const api = createClient<paths, "application/json">({ baseUrl: location.origin, fetch: sent });
 
 api.use({
@@ -23,7 +23,10 @@ api.use({
   },
 });
 
-/** The body of the answer to a creation. What exists already with equal content is an answer for programs: a person means another one. */
+/**
+ * The body of the answer to a creation. The API answers an equal existing object as a success, for programs; the page
+ * refuses it, because a person means a new object.
+ */
 export async function created<R extends { data?: unknown; error?: unknown; response: Response }>(call: Promise<R>): Promise<NonNullable<R["data"]>> {
   let status = 0;
   const made = await answer(
@@ -32,11 +35,11 @@ export async function created<R extends { data?: unknown; error?: unknown; respo
       return result;
     }),
   );
-  if (status === 200) throw new Refusal("Conflict", "It exists already: choose another name.", 409, "conflict");
+  if (status === 200) throw new Refusal("Conflict", "An object with this name exists: choose another name.", 409, "conflict");
   return made;
 }
 
-/** The body of an answer; throws a {@link Refusal} when there is none. */
+/** The body of an answer; throws a {@link Refusal} for an error. */
 export async function answer<R extends { data?: unknown; error?: unknown; response: Response }>(
   call: Promise<R>,
 ): Promise<NonNullable<R["data"]>> {

@@ -1,12 +1,15 @@
-/** The same change for several objects: as many at once as the array is spared by, and one answer for all. */
+/** One change for several objects: a bounded number of requests at once, and one result for all. */
 import { Refusal } from "./refusal";
 
-/** Requests that are under way at once. */
+/** Largest number of requests at once. */
 const AT_ONCE = 4;
-/** Failures that are shown with their reason. */
+/** Largest number of failures that are shown with their reason. */
 const SHOWN = 3;
 
-/** Runs a change for each item and returns how many there were; throws a {@link Refusal} that says which failed and why, when all have ended. */
+/**
+ * Runs a change for each item and returns the number of items. After the last change, throws a {@link Refusal} with the
+ * failed items and their reasons.
+ */
 export async function each<T>(items: readonly T[], nameOf: (item: T) => string, run: (item: T) => Promise<unknown>): Promise<number> {
   const failed: string[] = [];
   let next = 0;

@@ -1,4 +1,4 @@
-/** The first parts of query keys: what can be invalidated. */
+/** The first parts of query keys: the unit of invalidation. */
 import type { SchemaTopic as Topic } from "./schema";
 
 /** A topic of the event stream, or data with events of its own. */

@@ -4,10 +4,10 @@ import { answer, api } from "./client";
 import { key } from "./keys";
 import { pollEvery } from "./stream";
 
-/** Whose work: of the array, a volume, a host, a volume group, or a controller by its number. */
+/** The subject of a history: the array, a volume, a host, a volume group, or a controller by its number. */
 export type Scope = { kind: "array" } | { kind: "volume" | "host" | "group" | "controller"; name: string };
 
-/** A stretch of time that ends now, or one between two times, in seconds. */
+/** A range of time that ends now, or a range between two times, in seconds. */
 export type Stretch = { last: number } | { from: number; to: number };
 
 /** The default selection. */
@@ -15,7 +15,7 @@ export const LATELY: Stretch = { last: 300 };
 
 const POINTS = 300;
 
-/** `volume:db1`, as it stands in addresses and choices. */
+/** A subject as text in addresses and choices, such as `volume:db1`. */
 export const scopeText = (scope: Scope): string => (scope.kind === "array" ? "array" : `${scope.kind}:${scope.name}`);
 
 export function scopeOf(text: string | null): Scope {
@@ -23,7 +23,7 @@ export function scopeOf(text: string | null): Scope {
   return kind && name ? { kind: kind as "volume", name } : { kind: "array" };
 }
 
-/** What an address says of the time: `from` and `to`, or `last`. */
+/** The range in an address: `from` and `to`, or `last`. */
 export function stretchOf(search: URLSearchParams): Stretch {
   const [from, to, last] = ["from", "to", "last"].map((name) => Number.parseInt(search.get(name) ?? "", 10));
   if (from !== undefined && to !== undefined && from >= 0 && to > from) return { from, to };
@@ -48,10 +48,10 @@ function query(scope: Scope, stretch: Stretch, points = POINTS) {
   }
 }
 
-/** Milliseconds from point to point. */
+/** Milliseconds between two points. */
 const interval = ({ last }: { last: number }) => Math.max(2_000, (last * 1000) / POINTS);
 
-/** What ends now is asked for again, the more often the shorter it is. */
+/** The refetch interval of a range that ends now: shorter for a shorter range. */
 function live(stretch: Stretch) {
   const refetchInterval = "last" in stretch ? interval(stretch) : (false as const);
   return { refetchInterval, placeholderData: keepPreviousData };
@@ -62,7 +62,7 @@ export const performance = (scope: Scope, stretch: Stretch, points?: number) =>
     queryKey: key("performance", "columns", scopeText(scope), stretch, points),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/performance", { params: { query: query(scope, stretch, points) }, signal })),
     ...live(stretch),
-    // The stream brings the seconds of the whole array, and no others.
+    // The stream carries only the seconds of the whole array.
     refetchInterval: ({ state: { data } }) => {
       if (!("last" in stretch)) return false;
       const streamed = scope.kind === "array" && data?.resolution_seconds === 1;
@@ -131,7 +131,7 @@ export const replicationHistory = (name: string, stretch: Stretch) =>
     placeholderData: keepPreviousData,
   });
 
-/** The same as rows for a spreadsheet; the first column says whose they are. */
+/** The history as rows for a spreadsheet; the first column is the subject. */
 export async function performanceCsv(scopes: Scope[], stretch: Stretch): Promise<Blob> {
   const fixed = bounds(stretch);
   const tables = await Promise.all(
@@ -143,7 +143,7 @@ export async function performanceCsv(scopes: Scope[], stretch: Stretch): Promise
   return new Blob([labelled(tables.map((text, at) => [scopes[at] ?? { kind: "array" }, text]))], { type: "text/csv" });
 }
 
-/** Tables of the same columns as one. Names of the array need no quotes in it. */
+/** Joins tables of the same columns. Names of the array need no quotes in CSV. */
 export function labelled(tables: [Scope, string][]): string {
   const rows = tables.flatMap(([scope, text], at) => {
     const [heading, ...rows] = text.split("\r\n").filter((it) => it !== "");

@@ -1,22 +1,25 @@
-/** Whether the array still answers. Requests to a daemon that hangs stay open without an error, so the page asks for a sign of life. */
+/**
+ * The check whether the array still answers. Requests to a hung daemon stay open without an error, so the page requests
+ * a sign of life.
+ */
 import { useEffect, useSyncExternalStore } from "react";
 import { session } from "./session";
 
-/** Milliseconds between the answer to one question and the next question. */
+/** Milliseconds between one answer and the next request. */
 const ASK_MS = 1_000;
 /** Milliseconds without a sign of life after which the array counts as not responding: with {@link CHECK_MS} below three seconds. */
 export const SILENT_MS = 2_500;
 const CHECK_MS = 250;
-/** Milliseconds after which a question is given up, as its connection may be dead while the array is back. */
+/** Milliseconds until the page abandons a request: the connection may be dead while the array is back. */
 const GIVE_UP_MS = 10_000;
 
-/** `silent`: it takes connections but does not answer. `unreachable`: it can't be connected to. */
+/** `silent`: the array takes connections but does not answer. `unreachable`: the page can't connect. */
 export type Pulse = "answers" | "silent" | "unreachable";
 
 let pulse: Pulse = "answers";
-/** Time of the last sign of life, of the page's clock. */
+/** Time of the last sign of life, by the page's clock. */
 let last = 0;
-/** When it was, as people read it; of the last answer before it fell silent. */
+/** Time of the last answer before the silence, as text. */
 let since = Date.now();
 const listeners = new Set<() => void>();
 
@@ -42,7 +45,7 @@ async function ask(signal: AbortSignal): Promise<void> {
   const token = session.token();
   const given = AbortSignal.timeout(GIVE_UP_MS);
   try {
-    // Whatever it says: it says something.
+    // Any answer is a sign of life.
     await fetch("/api/v1/status", { cache: "no-store", signal: AbortSignal.any([signal, given]), headers: token ? { authorization: `Bearer ${token}` } : {} });
     alive();
   } catch (error) {
@@ -57,7 +60,7 @@ async function watch(signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Watches the array while the page is visible: timers of hidden pages are too slow to judge by. */
+/** Watches the array while the page is visible: timers of hidden pages are too slow for the check. */
 export function useHeartbeat(): void {
   useEffect(() => {
     let watching: AbortController | undefined;
@@ -93,5 +96,5 @@ export function usePulse(): Pulse {
   );
 }
 
-/** When the array last answered, in milliseconds since 1970. */
+/** Time of the array's last answer, in milliseconds since 1970. */
 export const lastAnswer = () => since;

@@ -1,4 +1,4 @@
-/** Queries of the API, refreshed while they are shown. */
+/** Queries of the API, which refresh while they are shown. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { notifications } from "@mantine/notifications";
 import { answer, api } from "./client";
@@ -13,13 +13,13 @@ const LIST = { refetchInterval: pollEvery(5_000, 30_000), placeholderData: keepP
 export const array = () =>
   queryOptions({ queryKey: key("array"), queryFn: ({ signal }) => answer(api.GET("/api/v1/array", { signal })), ...LIVE });
 
-/** A value of a condition, in which nothing is a pattern. */
+/** A value of a filter condition, with pattern characters escaped. */
 export const quoted = (text: string) => text.replace(/[\\,*]/g, "\\$&");
 
-/** Entries of a choice that are fetched at once: who looks for another one types a part of its name. */
+/** Entries that a choice fetches at once; the user finds the others by a part of the name. */
 export const CHOICES = 100;
 
-/** Names of the first volumes that have a text in them, for a choice. */
+/** Names of the first volumes whose names contain a text, for a choice. */
 export const volumeNames = (search: string) =>
   queryOptions({
     queryKey: key("volumes", "names", search),
@@ -38,7 +38,7 @@ export const volumesOf = (group: string) =>
     ...LIST,
   });
 
-/** What of a long list is asked for. */
+/** The requested part of a long list. */
 export type Part = { limit: number; offset: number; sort?: string; filter?: string; label?: string; search?: string };
 
 /** One page of the volumes: sorted, filtered and cut by the array. */
@@ -233,7 +233,7 @@ export const store = () =>
 export const drives = () =>
   queryOptions({ queryKey: key("drives"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/drives", { signal }))).items, ...LIVE });
 
-/** Drives of the server that are not of the array. They are examined one by one, so they are asked for once. */
+/** Drives of the server outside the array. The array examines them one by one, so the page requests them once. */
 export const availableDrives = () =>
   queryOptions({ queryKey: key("drives", "available"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/drives/available", { signal }))).items });
 
@@ -243,7 +243,7 @@ export const protection = () =>
 export const jobs = () =>
   queryOptions({ queryKey: key("jobs"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/jobs", { signal }))).items, ...LIST });
 
-/** The newest events; of older ones page by page, see {@link olderThan}. */
+/** The newest events; {@link olderThan} reads older ones page by page. */
 export const events = (severity: SchemaSeverity) =>
   infiniteQueryOptions({
     queryKey: key("events", severity),
@@ -264,19 +264,19 @@ export const audit = () =>
     ...LIST,
   });
 
-/** Entries of events or of the audit trail that are asked for at once. */
+/** Events or audit entries of one request. */
 const PAGE = 200;
 
 function olderThan(before: number | undefined) {
   return before === undefined ? {} : { before };
 }
 
-/** Where the next page begins; undefined after the last. */
+/** The start of the next page; undefined after the last page. */
 function lastOf(items: { id: number }[]): number | undefined {
   return items.length === PAGE ? items.at(-1)?.id : undefined;
 }
 
-/** A change of the array: says when it is done, and has everything that it may touch asked for again. */
+/** A change of the array: reports its success and refetches all data that it may affect. */
 export function useChange<Input, Output>(options: {
   run: (input: Input) => Promise<Output>;
   done: (output: Output, input: Input) => string;

@@ -1,12 +1,18 @@
-/** From a standby to the controller that serves the array. */
+/** The referral from a standby to the controller that serves the array. */
 
-/** How long a standby is shown before the page goes to the home by itself, in milliseconds: long enough to read, and for controllers that do not agree yet. */
+/**
+ * Time in milliseconds before the page of a standby loads the page of the home: enough to read the text, and for
+ * controllers that do not agree yet.
+ */
 export const REFERRAL_MS = 3000;
 
-/** What tests replace. */
+/** The browser's functions that tests replace. */
 export const browser = { go: (url: string): void => location.replace(url) };
 
-/** This page at the home; none if the way there is protected less than the way here. Nothing of this session goes along: the browser checks the home's certificate, and the operator signs in there. */
+/**
+ * The URL of this page at the home; none if it is less protected than this one. The URL carries nothing of this
+ * session: the browser checks the home's certificate, and the operator logs in there.
+ */
 export function pageAt(home: string): string | undefined {
   let url: URL;
   try {

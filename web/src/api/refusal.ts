@@ -1,13 +1,13 @@
 import type { SchemaProblem as Problem } from "./schema";
 
-/** What the array (or the way to it) answered instead of what was asked for. Its message says what to do. */
+/** An error answer of the array or of the connection to it. The message says what to do. */
 export class Refusal extends Error {
   constructor(
     readonly title: string,
     readonly detail: string,
     readonly status: number,
     readonly kind: string,
-    /** Of a standby: where the array is served. */
+    /** In the answer of a standby: the URL of the home. */
     readonly home: string | undefined = undefined,
   ) {
     super(detail);
@@ -26,7 +26,7 @@ export class Refusal extends Error {
       const detail = "Check that ashlard runs and that this machine reaches it. The page resumes by itself.";
       return new Refusal("The array can't be reached", detail, 0, "unreachable");
     }
-    const detail = error instanceof Error ? error.message : "The answer was of an unknown kind.";
+    const detail = error instanceof Error ? error.message : "The answer has an unknown format.";
     return new Refusal("Something went wrong", detail, 0, "failed");
   }
 }

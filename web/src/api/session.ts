@@ -1,19 +1,21 @@
-/** Who is signed in: by a session, whose cookie no script can read, or by a token, which lives as long as the browser's tab. */
+/**
+ * The logged-in user: by a session, whose cookie no script can read, or by a token, which ends with the browser's tab.
+ */
 import { useSyncExternalStore } from "react";
 import { Refusal } from "./refusal";
 import type { SchemaArrival as Arrival, SchemaDeparture as Departure, SchemaRole as Role, SchemaSession as Session, SchemaSignIns as SignIns } from "./schema";
 
 const KEY = "ashlar-token";
 const PATH = "/api/v1/session";
-/** The page that browsers come back to from a directory, and where what they bring is handed over. */
+/** The page to which a directory sends the browser back, and the endpoint that takes the directory's answer. */
 const SIGN_IN = "/sign-in";
 const SIGN_IN_PATH = "/api/v1/sign-in";
-/** Milliseconds without an answer after which a page that is being loaded says that the array is not responding. */
+/** Milliseconds without an answer after which a loading page reports that the array is not responding. */
 const SILENT_MS = 1_500;
-/** Milliseconds until an array that could not be reached is asked again. */
+/** Milliseconds until the next request to an unreachable array. */
 const AGAIN = 2_000;
 
-/** Why a session ended: by the array, by inactivity, or by the user. */
+/** The cause of a session's end: the array, inactivity, or the user. */
 export type Reason = "ended" | "idle" | "left";
 export type SessionState =
   | { at: "asking"; problem?: Refusal }
@@ -30,7 +32,10 @@ function become(next: SessionState) {
 
 const token = () => sessionStorage.getItem(KEY);
 
-/** A link such as `https://array/#token=…`, as the array prints it, signs in; the token leaves the address at once. */
+/**
+ * The token of a link such as `https://array/#token=…`, which the array prints. The function removes the token from the
+ * address at once.
+ */
 function adopt() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!given) return;
@@ -38,14 +43,14 @@ function adopt() {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-/** What a directory sent the browser back with; it leaves the address at once. */
+/** The directory's answer in the address. The function removes it from the address at once. */
 function arrival(): Arrival | Refusal | undefined {
   if (location.pathname !== SIGN_IN) return undefined;
   const given = new URLSearchParams(location.search);
   history.replaceState(null, "", "/");
   const [state, code, iss, error] = ["state", "code", "iss", "error"].map((name) => given.get(name));
   if (state && code) return { state, code, ...(iss && { iss }) };
-  // Anybody can write such an address: nothing of it is shown but a word of the standard.
+  // Anybody can write such an address, so the page shows only an error code of the standard.
   const why = error && /^[a-z_]{1,40}$/.test(error) ? ` (${error})` : "";
   return new Refusal("You are not signed in", `The identity provider did not authenticate you${why}. Try again, or sign in as a local user.`, 0, "refused");
 }
@@ -105,42 +110,46 @@ export const session = {
     }
   },
 
-  /** Another controller serves the array: says so, and asks until this one does. `asked`: no question is under way yet. */
+  /**
+   * Reports that another controller serves the array, and repeats the request until this one does. `asked`: no request
+   * is under way.
+   */
   elsewhere: (problem: Refusal, asked = state.at !== "asking"): void => {
     become({ at: "asking", problem });
     if (asked) setTimeout(() => void session.ask(), AGAIN);
   },
 
-  /** Begins a session; throws a {@link Refusal} when the array begins none. */
+  /** Begins a session; throws a {@link Refusal} if the array refuses. */
   begin: async (user: string, password: string): Promise<void> => {
     const begun = await request("POST", null, { user, password });
     sessionStorage.removeItem(KEY);
     enter(begun, false);
   },
 
-  /** Names of the directories that sign people in by pages of theirs. */
+  /** Names of the directories with a log-in page of their own. */
   directories: async (): Promise<string[]> => (await request<SignIns>("GET", null, undefined, SIGN_IN_PATH)).items.map((it) => it.directory),
 
-  /** Where to go to sign in by a directory; throws a {@link Refusal} when it can't be asked. */
+  /** The URL of a directory's log-in page; throws a {@link Refusal} if the directory can't be reached. */
   depart: async (directory: string): Promise<string> => (await request<Departure>("POST", null, undefined, `${SIGN_IN_PATH}/${encodeURIComponent(directory)}`)).url,
 
-  /** Signs in with a token; throws a {@link Refusal} when the array doesn't take it. */
+  /** Logs in with a token; throws a {@link Refusal} if the array refuses it. */
   useToken: async (secret: string): Promise<void> => {
     const found = await request("GET", secret);
     sessionStorage.setItem(KEY, secret);
     enter(found, true);
   },
 
-  /** In the vSphere Client its session counts, and the plug-in's server checks each request. */
+  /** In the vSphere Client, the client's session is used, and the plug-in's server checks each request. */
   within: (user: string, role: Role) => enter({ user, role }, false),
 
-  /** The array no longer takes what we sent. */
+  /** The array no longer accepts the session or token. */
   ended: () => {
     if (state.at === "in") out("ended");
   },
 
   leave: async (reason: Reason = "left"): Promise<void> => {
-    // Before another log-in, whose cookie must not be deleted. An unreachable array ends the session later.
+    // This request goes before another log-in, whose cookie it must not delete. An unreachable array ends the session
+    // later.
     if (token() === null) await request("DELETE", null).catch(() => undefined);
     out(reason);
   },
@@ -164,7 +173,7 @@ export function useMay(role: Role): boolean {
   return now.at === "in" && ROLES.indexOf(now.role) >= ROLES.indexOf(role);
 }
 
-/** Whether it is a directory user, whose password the array does not have. */
+/** Whether the user is from a directory: the array does not have the password of such a user. */
 export function isGuest(user: string): boolean {
   return user.includes("/");
 }

@@ -1,4 +1,4 @@
-/** Subscription to the event stream of the array. Without it pages poll; with it they fetch again what changed. */
+/** Subscription to the event stream of the array. Pages poll without it; with it they fetch changed objects. */
 import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { SchemaChange as Change, SchemaPerformance as Performance, SchemaTopic as Topic, SchemaWork as Work, SchemaWorkColumns as WorkColumns } from "./schema";
@@ -10,7 +10,7 @@ import { session } from "./session";
 export type Point = { time: number; read: Work; write: Work; offload: Work };
 export type StreamEvent = { name: string; data: string };
 
-/** Milliseconds until a broken stream is opened again. */
+/** Milliseconds until the page reopens a broken stream. */
 const RETRY_MS = 3_000;
 
 let connected = false;
@@ -44,7 +44,7 @@ async function listen(client: QueryClient, signal: AbortSignal): Promise<void> {
     try {
       await receive(client, signal);
     } catch {
-      // Pages poll until it is back.
+      // Pages poll until the stream is back.
     }
     if (connected) {
       connected = false;
@@ -54,14 +54,14 @@ async function listen(client: QueryClient, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** One stream, until it ends. */
+/** Reads one stream until its end. */
 async function receive(client: QueryClient, signal: AbortSignal): Promise<void> {
   const token = session.token();
   const response = await fetch("/api/v1/stream", { signal, headers: token ? { authorization: `Bearer ${token}` } : {} });
   if (response.status === 401) session.ended();
   if (!response.ok || !response.body) return;
   connected = true;
-  // Refetch what changed before it was opened.
+  // Refetch the objects that changed before the stream was open.
   void client.invalidateQueries();
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
@@ -90,7 +90,7 @@ export function parseEvents(text: string): { complete: StreamEvent[]; rest: stri
   return { complete: complete.filter(({ data }) => data !== ""), rest };
 }
 
-/** Milliseconds in which changes are batched, so that a hundred of them are one request. */
+/** Milliseconds in which changes are batched: a hundred changes become one request. */
 const BATCH_MS = 200;
 let changed = new Set<Key>();
 
@@ -148,13 +148,16 @@ function dispatch(client: QueryClient, { name, data }: StreamEvent): void {
   }
 }
 
-/** Whether a range ends now. */
+/** Whether a range of time ends now. */
 const isLive = (range: unknown) => typeof range === "object" && range !== null && "last" in range;
 
 /** Largest gap between two points that is filled with empty columns, in seconds; after a larger one columns are refetched. */
 const MAX_GAP_SECONDS = 10;
 
-/** Appends a point to columns of one second each and drops the oldest. Other columns, and old points, change nothing. */
+/**
+ * Appends a point to columns of one second each and drops the oldest. Columns of another step and old points change
+ * nothing.
+ */
 export function extended(known: Performance, point: Point): Performance {
   const last = known.times.at(-1);
   if (known.resolution_seconds !== 1 || last === undefined || point.time <= last || point.time > last + MAX_GAP_SECONDS) return known;

@@ -8,7 +8,7 @@ import { Logo } from "../parts/logo";
 import { ProblemAlert } from "../parts/problem";
 
 const REASONS: Record<Exclude<Reason, "left">, string> = {
-  ended: "The session is over. Sign in again; you come back to the same page.",
+  ended: "The session has ended. Sign in again to return to the same page.",
   idle: "You were signed out after half an hour without activity. Sign in again to return to the same page.",
 };
 
@@ -93,7 +93,7 @@ function TokenForm() {
   );
 }
 
-/** Identity providers. Without a reachable one the other ways to log in remain. */
+/** Log-in by identity providers. The other log-ins remain if no provider is reachable. */
 function Directories() {
   const { data } = useQuery({ queryKey: [SIGN_IN], queryFn: session.directories, staleTime: Infinity });
   const depart = useMutation<string, Refusal, string>({ mutationFn: session.depart, onSuccess: (url) => location.assign(url) });

@@ -24,7 +24,7 @@ import { SnapshotPage } from "./snapshots/snapshot";
 import { VolumesPage } from "./volumes/list";
 import { VolumePage } from "./volumes/volume";
 
-// Pages that are large and not the first to be seen are fetched when they are opened.
+// Large pages other than the first are fetched when they are opened.
 const PerformancePage = lazy(() => import("./performance/page").then((it) => ({ default: it.PerformancePage })));
 export const SettingsPage = lazy(() => import("./settings/page").then((it) => ({ default: it.SettingsPage })));
 
@@ -32,10 +32,10 @@ export type PageEntry = {
   path: string;
   label: string;
   icon: LucideIcon;
-  /** The role that sees it in the navigation; without it everybody. */
+  /** The role that sees the page in the navigation; without it all users see it. */
   role?: Role;
   page: ComponentType;
-  /** The page of one object, at the path and its name. */
+  /** The page of one object, at the path followed by the object's name. */
   one?: ComponentType<{ name: string }>;
 };
 

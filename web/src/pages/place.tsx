@@ -1,13 +1,15 @@
-/** Where the objects of alerts and events are shown. */
+/** The pages of the objects of alerts and events. */
 import { Link } from "wouter";
 
 type About = { kind: string; noun?: string | null; name?: string | null };
 export type Place = { path: string; label: string };
 
-/** Nouns whose objects have a page of their own. */
+/** Nouns with a page for each object. */
 const PAGES: Record<string, string> = { volume: "volumes", snapshot: "snapshots", host: "hosts", "volume group": "groups", "host group": "host-groups", replication: "replications" };
 
-/** Pages that show all objects of a noun, or what a kind of alert or event without one is about: by noun, and by the beginning of the kind. */
+/**
+ * Pages for all objects of a noun, by noun, and for kinds of alerts or events without an object, by the kind's prefix.
+ */
 const LISTS: Record<string, Place> = {
   drive: { path: "/drives", label: "Drives" },
   protection: { path: "/drives", label: "Drives" },
@@ -34,7 +36,7 @@ const LISTS: Record<string, Place> = {
   audit: { path: "/audit", label: "Audit log" },
 };
 
-/** The page of what an alert or event is about; null if it is about the array, or an object that is no more. */
+/** The page of an alert's or event's object; null for the array or a deleted object. */
 export function placeOf({ kind, noun, name }: About): Place | null {
   if (kind.endsWith(".deleted") || kind.endsWith(".eradicated")) return null;
   const page = noun && PAGES[noun];
@@ -42,7 +44,7 @@ export function placeOf({ kind, noun, name }: About): Place | null {
   return LISTS[noun ?? ""] ?? LISTS[kind.split(".")[0] ?? ""] ?? null;
 }
 
-/** A link to it. */
+/** A link to the object's page. */
 export function PlaceLink({ about }: { about: About }) {
   const place = placeOf(about);
   return (

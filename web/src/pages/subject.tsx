@@ -6,7 +6,7 @@ import { useVolumeChoice } from "../parts/volume-choice";
 
 type Props = { value?: string | null; onChange: (value: string | null) => void; error?: ReactNode; description?: string; "data-autofocus"?: boolean };
 
-/** A choice of a volume group or a volume, of which {@link subjectOf} makes a field of a request. */
+/** A choice of a volume group or a volume; {@link subjectOf} makes it a field of a request. */
 export function SubjectSelect(props: Props) {
   const [kind, chosen] = (props.value ?? "").split(/:(.*)/, 2);
   const all = useVolumeChoice(true, kind === "volume" ? [chosen] : []);
@@ -26,7 +26,7 @@ export function SubjectSelect(props: Props) {
   );
 }
 
-/** What was chosen, as requests name it. */
+/** The chosen subject as a field of a request. */
 export function subjectOf(chosen: string | null) {
   const [kind, name] = (chosen ?? "").split(/:(.*)/, 2);
   return kind === "volume" ? { volume: name } : { group: name };

@@ -6,7 +6,7 @@ import { bytes, plural, ratio } from "../format";
 import { Panel } from "../parts/panel";
 import { ProblemAlert } from "../parts/problem";
 
-/** Space usage, measured on request, as it scans every map. */
+/** Space usage. The page measures it on request, because the measurement scans every map. */
 export function UsagePanel({ kind, name }: { kind: "volume" | "group"; name: string }) {
   const { data, error, isFetching, refetch } = useQuery({ ...usage(kind, name), enabled: false });
   const measure = (

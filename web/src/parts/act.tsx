@@ -1,7 +1,7 @@
 import { ActionIcon, Tooltip } from "@mantine/core";
 import type { LucideIcon } from "lucide-react";
 
-/** Something to do with a row of a table: a picture with its word. */
+/** An action on a row of a table: an icon with its label. */
 export function Act({ label, icon: Icon, onClick }: { label: string; icon: LucideIcon; onClick: () => void }) {
   return (
     <Tooltip label={label}>

@@ -7,7 +7,7 @@ import type { Stretch } from "../api/performance";
 
 export type Line = { label: string; color: Ink; values: (number | null)[]; dashed?: boolean };
 
-/** What is drawn in which colour: the canvas knows no variables of the style sheet. */
+/** The colours of the drawing: the canvas knows no variables of the style sheet. */
 export type Ink = "read" | "write" | "offload" | "space";
 type Colours = Record<Ink | "text" | "grid" | "ground", string>;
 const COLOURS: Record<"light" | "dark", Colours> = {
@@ -24,7 +24,7 @@ type Props = {
   /** Seconds since 1970. */
   times: number[];
   lines: Line[];
-  /** What the axis spans, however much of it is known. */
+  /** The span of the axis, also where data are missing. */
   span: Stretch;
   format: (value: number) => string;
   /** The axis is in steps of powers of two, for bytes. */
@@ -34,7 +34,7 @@ type Props = {
   legend?: boolean;
   /** Charts with the same key share a cursor. */
   sync?: string;
-  /** What was dragged over, in seconds since 1970. */
+  /** The range chosen by dragging, in seconds since 1970. */
   onZoom?: (from: number, to: number) => void;
 };
 
@@ -70,7 +70,7 @@ export function Chart({ title, times, lines, span, format, binary = false, heigh
 
 type Latest = { current: { format: (value: number) => string; onZoom?: Props["onZoom"]; times: number[]; lines: Line[]; span: Stretch } };
 
-/** What is drawn: nothing between two times that are further apart than usual. */
+/** The drawn points, with a gap between two times that are further apart than usual. */
 export function dataOf({ times, lines }: { times: number[]; lines: Pick<Line, "values">[] }): [number[], ...(number | null)[][]] {
   const steps = times.slice(1).map((time, index) => time - (times[index] ?? time));
   const usual = [...steps].sort((a, b) => a - b)[Math.floor(steps.length / 2)] ?? 0;
@@ -97,7 +97,7 @@ function summary(lines: Line[], format: (value: number) => string): string {
 /** 1, 2, 4, … bytes. */
 const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
-/** Values without a neighbour, which no line shows. */
+/** Values without a neighbour: no line shows them. */
 function alone(plot: uPlot, series: number): number[] {
   const values = plot.data[series] ?? [];
   return Array.from(values.keys()).filter((index) => values[index] != null && values[index - 1] == null && values[index + 1] == null);
@@ -126,7 +126,7 @@ function options(latest: Latest, colours: Colours, { width, height, sync, binary
       })),
     ],
     hooks: {
-      // Away from the chart the names have the newest values.
+      // With the cursor off the chart, the legend shows the newest values.
       setCursor: [(made) => (made.cursor.left ?? -1) < 0 && newest(made)],
       setData: [newest],
       setSelect: [
@@ -141,10 +141,10 @@ function options(latest: Latest, colours: Colours, { width, height, sync, binary
   };
 }
 
-/** The date is part of what is pointed at: a chart may show last week. */
+/** The time under the cursor, with its date: a chart may show last week. */
 const WHEN = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-/** Shows the newest value that is known of each line. */
+/** Shows the newest known value of each line. */
 function newest(plot: uPlot): void {
   const idxs = plot.data.map((values) => {
     const index = Array.from(values).findLastIndex((it) => it != null);
@@ -155,7 +155,7 @@ function newest(plot: uPlot): void {
 
 const day = (time: Date) => time.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
 
-/** A time at the axis, as exact as the distance between two; below the first of each day its date. */
+/** A time at the axis, as precise as the distance of two ticks; the first tick of each day has the date below. */
 export function tick(seconds: number, step: number, before?: number): string {
   const time = new Date(seconds * 1000);
   if (step >= 86_400) return day(time);

@@ -1,4 +1,4 @@
-/** Which columns of a list are shown: chosen by the user, kept in the browser. */
+/** The shown columns of a list, by the user's choice, which the browser keeps. */
 import { ActionIcon, Button, Checkbox, Popover, Stack, Tooltip } from "@mantine/core";
 import { Columns3 } from "lucide-react";
 import { useState } from "react";
@@ -8,7 +8,7 @@ export type Choice<Column> = { shown: Column[]; toggle: (name: string) => void; 
 
 const keyOf = (list: string) => `ashlar-columns-${list}`;
 
-/** Choices that differ from the default, by name; damaged storage is the default. */
+/** Choices that differ from the default, by name; none if the stored text is damaged. */
 export function storedChoice(text: string | null): Record<string, boolean> {
   try {
     const value: unknown = JSON.parse(text ?? "{}");
@@ -35,7 +35,7 @@ function write(list: string, choice: Record<string, boolean>): void {
   }
 }
 
-/** The columns to show; the first, which leads to the object, always. */
+/** The columns to show. The first column links to the object and is always shown. */
 export function useChosenColumns<Column extends Named>(list: string, columns: Column[], enabled: boolean): Choice<Column> {
   const [chosen, setChosen] = useState(() => (enabled ? storedChoice(read(list)) : {}));
   const become = (next: Record<string, boolean>) => {

@@ -7,9 +7,9 @@ type Props = {
   opened: boolean;
   onClose: () => void;
   title: string;
-  /** What will happen. */
+  /** The consequence. */
   children: ReactNode;
-  /** What has to be typed before it can happen; without it a click is enough. */
+  /** The text that the user must type before the action; without it a click is enough. */
   name?: string;
   /** Why it can't happen at present, and what to do: nothing is asked for then. */
   blocked?: string | null | false | undefined;
@@ -19,7 +19,7 @@ type Props = {
   onConfirm: () => void;
 };
 
-/** Asks before something is destroyed; the name of the thing has to be typed. */
+/** Asks before a destructive action; the user must type the object's name. */
 export function Confirm({ opened, onClose, ...rest }: Props) {
   return (
     <Modal opened={opened} onClose={onClose} title={rest.title}>

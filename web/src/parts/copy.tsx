@@ -16,7 +16,7 @@ export function CopyText({ text, label, className }: { text: string; label: stri
   );
 }
 
-/** Something to type on a host. */
+/** Commands to type on a host. */
 export function Terminal({ text, label }: { text: string; label: string }) {
   return (
     <div className="terminal">

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { Unlink } from "lucide-react";
 import { May } from "./may";
 
-/** The button at the end of a connection row, for operators. */
+/** The button for operators at the end of a connection row. */
 export function Disconnect({ onClick }: { onClick: () => void }) {
   return (
     <May>

@@ -2,7 +2,7 @@ import { Stack, Text } from "@mantine/core";
 import type { LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 
-/** What stands where a list has nothing yet: why, and the first step. */
+/** The text in place of an empty list: the reason, and the first step. */
 export function Empty({ icon: Icon, title, text, action }: { icon: LucideIcon; title: string; text: string; action?: ReactNode }) {
   return (
     <Stack align="center" gap={6} py={44} px="md" ta="center">

@@ -13,7 +13,7 @@ type Props = {
   children: ReactNode;
 };
 
-/** A form in a window of its own: fields, what the array says against them, and two buttons. */
+/** A form in a dialog: fields, the array's refusal, and two buttons. */
 export function FormModal({ opened, title, ...rest }: Props) {
   return (
     <Modal opened={opened} onClose={rest.onClose} title={title}>
@@ -22,7 +22,7 @@ export function FormModal({ opened, title, ...rest }: Props) {
   );
 }
 
-/** The same without the window. */
+/** The form without the dialog. */
 export function Form({ onClose, verb, busy, error, onSubmit, children }: Omit<Props, "opened" | "title">) {
   return (
     <form onSubmit={onSubmit} noValidate>

@@ -9,7 +9,7 @@ import { Panel } from "./panel";
 
 /** Labels by key. */
 export type Labels = Record<string, string>;
-/** Labels to set, and with null to remove. */
+/** Labels to set; null removes a label. */
 export type LabelsChange = Record<string, string | null>;
 
 type Props = { of: string; labels: Labels; save: (labels: LabelsChange) => Promise<unknown> };
@@ -19,7 +19,7 @@ const text = (labels: Labels) =>
     .map(([key, value]) => `${key}=${value}`)
     .join("\n");
 
-/** Labels of a text, one per line; null if a line is not a label. */
+/** The labels in a text, one per line; null if a line is not a label. */
 export function parseLabels(lines: string): Labels | null {
   const pairs = lines
     .split("\n")
@@ -30,13 +30,13 @@ export function parseLabels(lines: string): Labels | null {
   return Object.fromEntries(pairs.map((pair) => [pair?.[1]?.trim() ?? "", pair?.[2]?.trim() ?? ""]));
 }
 
-/** What a list is filtered by: a key, or a key with its value. */
+/** The filter choices of labels: each key, and each key with its value. */
 export const labelChoices = (labels: Labels): string[] => Object.entries(labels).flatMap(([key, value]) => [key, `${key}=${value}`]);
 
 /** The filter of a list of objects with labels. */
 export const LABEL_FILTER = { label: "Label", of: ({ labels }: { labels: Labels }) => labelChoices(labels) };
 
-/** What makes one of the other: what is gone is removed. */
+/** The change from one set of labels to another: it removes missing labels. */
 export function labelsChange(before: Labels, after: Labels): LabelsChange {
   const removed = Object.keys(before).filter((key) => !(key in after));
   return { ...Object.fromEntries(removed.map((key) => [key, null])), ...after };

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import type { SchemaRole as Role } from "../api/schema";
 import { useMay } from "../api/session";
 
-/** What only some may do is not shown to the others. */
+/** Shows its content only to users with the role. */
 export function May({ role = "operator", children }: { role?: Role; children: ReactNode }) {
   return useMay(role) ? children : null;
 }

@@ -1,6 +1,6 @@
 import { plural } from "../format";
 
-/** A few names, or how many there are. */
+/** A few names, or their number. */
 export function Names({ names, noun }: { names: string[]; noun: string }) {
   if (names.length === 0) return <span className="quiet">none</span>;
   if (names.length > 3) return <span title={names.join(", ")}>{plural(names.length, noun)}</span>;

@@ -13,12 +13,12 @@ type Props<Row> = {
   title: string;
   above?: { label: string; path: string };
   list: { data: Row[] | undefined; error: unknown };
-  /** One item in words, and its plural unless it ends with an s. */
+  /** The noun for one item, and its plural unless the plural only adds an s. */
   noun: string;
   many?: string;
   columns: Column<Row>[];
   id: (row: Row) => string;
-  /** The words that a search looks into. */
+  /** The text that a search reads. */
   text: (row: Row) => string;
   empty: { icon: LucideIcon; title: string; text: string };
   filters?: Filter<Row>[];
@@ -27,15 +27,17 @@ type Props<Row> = {
   /** The array sorts, searches, filters and cuts the list. */
   remote?: Remote;
   create?: { label: string; icon?: LucideIcon; onClick: () => void };
-  /** Why something that was done on the page failed. */
+  /** The error of an action of the page. */
   problem?: unknown;
   /** Above the table. */
   before?: ReactNode;
-  /** Below the table: panels, and the page's windows. */
+  /** Below the table: panels, and the page's dialogs. */
   children?: ReactNode;
 };
 
-/** The page of a list of objects: a table, or what to do while there are none, and a button that creates one. */
+/**
+ * The page of a list of objects: a table, or the first step if the list is empty, and a button that creates an object.
+ */
 export function NounList<Row>({ title, above, list: { data, error }, noun, many, columns, id, text, empty, filters, selection, chooser, remote, create, problem, before, children }: Props<Row>) {
   const Icon = create?.icon ?? Plus;
   const button = create && (

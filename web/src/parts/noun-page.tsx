@@ -5,7 +5,7 @@ import { ProblemAlert } from "./problem";
 
 type Props<T> = {
   name: string;
-  /** The list that it is in. */
+  /** The list with the object. */
   above: { label: string; path: string };
   object: { data: T | undefined; error: unknown };
   actions: (data: T) => ReactNode;
@@ -13,7 +13,7 @@ type Props<T> = {
   children: (data: T) => ReactNode;
 };
 
-/** The page of one object: its panels once it is known, and before that a skeleton or the problem. */
+/** The page of one object: its panels, and before the answer a skeleton or the problem. */
 export function NounPage<T>({ name, above, object: { data, error }, actions, beside, children }: Props<T>) {
   return (
     <Page title={name} above={above} actions={data && actions(data)} beside={data && beside?.(data)}>

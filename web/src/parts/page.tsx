@@ -5,7 +5,7 @@ import { Link } from "wouter";
 
 type Props = { title: string; above?: { label: string; path: string }; actions?: ReactNode; beside?: ReactNode; children: ReactNode };
 
-/** A page: its name, what can be done on it, its content. */
+/** A page: its name, its actions, its content. */
 export function Page({ title, above, actions, beside, children }: Props) {
   useDocumentTitle(`${title} · Ashlar`);
   return (

@@ -2,7 +2,7 @@ import { Alert } from "@mantine/core";
 import { TriangleAlert } from "lucide-react";
 import { Refusal } from "../api/refusal";
 
-/** What the array refused, and what to do. */
+/** The array's refusal, and what to do. */
 export function ProblemAlert({ error }: { error: unknown }) {
   if (!error) return null;
   const { title, detail } = Refusal.of(error);

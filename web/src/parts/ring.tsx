@@ -4,11 +4,11 @@ type Props = { parts: { name: string; value: number; color: string }[]; total: n
 
 const WIDTH = 13;
 
-/** Shares of a whole, as a ring with something in its middle. */
+/** Shares of a whole, as a ring with content in its middle. */
 export function Ring({ parts, total, label, size = 156, children }: Props) {
   const radius = (size - WIDTH) / 2;
   const around = 2 * Math.PI * radius;
-  // What is there at all can be seen.
+  // A share above zero is visible.
   const length = (value: number) => (value > 0 && total > 0 ? Math.max((value / total) * around, 2) : 0);
   const arcs = parts.map((part, index) => ({
     ...part,

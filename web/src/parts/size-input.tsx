@@ -4,7 +4,7 @@ import { bytes, parseBytes } from "../format";
 
 type Props = { label: string; required?: boolean; value?: string; onChange: (text: string) => void; error?: ReactNode; description?: ReactNode };
 
-/** A size as it is said: `500 GiB`, `2 TB`. It shows how it is understood. */
+/** An input for a size such as `500 GiB` or `2 TB`. It shows the parsed size. */
 export function SizeInput({ label, required = true, value = "", onChange, error, description }: Props) {
   const understood = parseBytes(value);
   return (
@@ -34,7 +34,7 @@ export function SizeInput({ label, required = true, value = "", onChange, error,
 const MIN_BYTES = 1024 ** 2;
 const MAX_BYTES = 16 * 1024 ** 5;
 
-/** What is wrong with a size, if anything. */
+/** The error in a size, if any. */
 export function sizeError(text: string, block = 512): string | null {
   const value = parseBytes(text);
   if (value === undefined) return `Write a number with a unit, such as 500 GiB or 500 GB: from ${bytes(MIN_BYTES)} to ${bytes(MAX_BYTES)}.`;
@@ -43,7 +43,7 @@ export function sizeError(text: string, block = 512): string | null {
   return null;
 }
 
-/** What is wrong with a name, if anything. */
+/** The error in a name, if any. */
 export function nameError(name: string): string | null {
   if (name === "") return "Give it a name.";
   if (!/^[A-Za-z0-9]/.test(name)) return "Begin with a letter or a digit.";

@@ -9,7 +9,7 @@ const STATES = {
   unreachable: { color: "orange", icon: Unplug, label: "Unreachable" },
 } as const;
 
-/** State in words, colour and shape, so that no one of them is needed. */
+/** A state in words, colour and shape; each is enough alone. */
 export function StateBadge({ state }: { state: keyof typeof STATES }) {
   const { color, icon: Icon, label } = STATES[state];
   return (

@@ -11,38 +11,38 @@ import { ColumnChooser, useChosenColumns } from "./columns";
 
 export type Column<Row> = {
   name: string;
-  /** What the cell shows. */
+  /** The content of the cell. */
   cell: (row: Row) => ReactNode;
-  /** What it is sorted by; without it the column is not sorted. */
+  /** The sort key; without it the column can't be sorted. */
   key?: (row: Row) => string | number;
-  /** The field that the array sorts it by, in a list that the array cuts. */
+  /** The field by which the array sorts, in a list that the array pages. */
   sort?: string;
-  /** The largest first, as of times. */
+  /** The largest first, such as for times. */
   down?: boolean;
-  /** The list is sorted by it at first; without one, by the first column that is sorted. */
+  /** The initial sort column; without one, the first column with a sort key. */
   first?: boolean;
   right?: boolean;
-  /** Left out on narrow screens; `"xl"` also on those of tablets. */
+  /** Hidden on narrow screens; `"xl"`: also on tablets. */
   wide?: boolean | "xl";
-  /** In a list of cards: on lines of its own, as text that is read. */
+  /** In a list of cards: on lines of its own, as running text. */
   main?: boolean;
-  /** In a list whose columns can be chosen: not shown until it is. */
+  /** In a list with a choice of columns: hidden until chosen. */
   optional?: boolean;
 };
 
-/** A choice that limits the rows to those which belong to it. In a list that the array cuts, `choices` are fetched when it opens. */
+/** A filter by a choice. In a list that the array pages, `choices` are fetched when the filter opens. */
 export type Filter<Row> = { label: string; of: (row: Row) => string[]; choices?: string[]; onOpen?: () => void };
 
-/** Which rows are shown: those that hold every word and belong to each choice, in an order, of one page. */
+/** The shown rows: they contain every word and match each choice, sorted, of one page. */
 export type Shown = { words: string; chosen: Record<string, string>; column: string; down: boolean; page: number };
 
-/** A list that the array cuts: the rows are those of the page that is shown, or of the one before as long as the answer is pending. */
+/** A list that the array pages: the rows are of the shown page, or of the page before while the answer is pending. */
 export type Remote = { total: number; shown: Shown; pending: boolean; onShow: (shown: Shown) => void };
 
 /** Rows of a page. */
 export const PAGE_ROWS = 50;
 
-/** What is shown at first. */
+/** The initial view. */
 export function firstShown<Row>(columns: Column<Row>[]): Shown {
   const column = columns.find((it) => it.first) ?? columns.find(isSortable);
   return { words: "", chosen: {}, column: column?.name ?? "", down: column?.down ?? false, page: 1 };
@@ -53,18 +53,18 @@ export const isNarrowed = ({ words, chosen }: Shown) => words.trim() !== "" || O
 
 const isSortable = <Row,>(column: Column<Row>) => Boolean(column.key ?? column.sort);
 
-/** What can be done with several rows at once. */
+/** The actions on several rows at once. */
 export type Selection<Row> = { may: boolean; actions: (rows: Row[], clear: () => void) => ReactNode };
 
 type Props<Row> = {
   label: string;
   noun: string;
-  /** Its plural, when that is not with an s. */
+  /** The plural, unless it only adds an s. */
   many?: string;
   rows: Row[] | undefined;
   columns: Column<Row>[];
   id: (row: Row) => string;
-  /** The words that a search looks into; without it there is no search. */
+  /** The text that a search reads; without it the table has no search. */
   text?: (row: Row) => string;
   empty: ReactNode;
   pageSize?: number;
@@ -78,7 +78,7 @@ type Props<Row> = {
   cards?: boolean;
 };
 
-/** Rows that hold every word, in order. */
+/** The rows that contain every word, sorted. */
 export function arrange<Row>(rows: Row[], words: string, text: ((row: Row) => string) | undefined, column: Column<Row> | undefined, down: boolean): Row[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const found = text && wanted.length > 0 ? rows.filter((row) => contains(text(row).toLowerCase(), wanted)) : rows;
@@ -88,7 +88,7 @@ export function arrange<Row>(rows: Row[], words: string, text: ((row: Row) => st
   return [...found].sort((a, b) => sign * compare(key(a), key(b)));
 }
 
-/** Rows that belong to each choice that was made. */
+/** The rows that match each choice. */
 export function filtered<Row>(rows: Row[], filters: Filter<Row>[] | undefined, chosen: Record<string, string>): Row[] {
   const active = (filters ?? []).filter(({ label }) => chosen[label]);
   return active.length === 0 ? rows : rows.filter((row) => active.every(({ label, of }) => of(row).includes(chosen[label] ?? "")));
@@ -134,7 +134,7 @@ export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text
   }
   const selects = selection?.may === true;
   const known = new Map((rows ?? []).map((row) => [id(row), row]));
-  // Of a list that the array cuts, rows of other pages stay selected.
+  // In a list that the array pages, rows of other pages stay selected.
   const marked = selects ? [...selected].flatMap(([key, row]) => known.get(key) ?? (remote ? row : [])) : [];
   const mark = (keys: string[], on: boolean) => {
     const next = new Map([...selected].filter(([key]) => !keys.includes(key)));
@@ -243,7 +243,7 @@ function Mark({ label, disabled = false, keys, selected, onMark }: MarkProps) {
 
 type FilterProps<Row> = { filter: Filter<Row>; rows: Row[]; value: string; onChange: (value: string) => void };
 
-/** What rows belong to, to choose from; nothing where there is nothing to choose. */
+/** One filter of a table; nothing if the filter has no choices. */
 function FilterSelect<Row>({ filter: { label, of, choices: given, onOpen }, rows, value, onChange }: FilterProps<Row>) {
   const choices = useMemo(() => given ?? [...new Set(rows.flatMap(of))].sort((a, b) => NAMES.compare(a, b)), [given, rows, of]);
   if (!given && choices.length === 0 && value === "") return null;

@@ -4,7 +4,7 @@ import type { AutocompleteProps } from "@mantine/core";
 /** The time zone of this browser. */
 export const browserZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 
-/** The names that the browser knows; the array knows at least as many. */
+/** The time zones that the browser knows; the array knows them all. */
 const zones = () => ["UTC", ...Intl.supportedValuesOf("timeZone").filter((it) => it !== "UTC")];
 
 /** A name of the IANA database of time zones. */

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useLocation, useSearch } from "wouter";
 
-/** State of a dialog that opens by a button, or by a link to the page with `?word`. */
+/** State of a dialog that a button opens, or a link to the page with `?word`. */
 export function useOpened(word: string): { opened: boolean; open: () => void; close: () => void } {
   const [location, go] = useLocation();
   const linked = new URLSearchParams(useSearch()).has(word);

@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-/** Which of a page's windows is open: one at a time. */
+/** The open dialog of a page: one at a time. */
 export function useTask<Task extends string>(): {
   start: (task: Task) => void;
   window: (of: Task) => { opened: boolean; onClose: () => void };

@@ -1,16 +1,16 @@
-/** Choices of volumes, of which the array searches the names: a choice fetches no whole list. */
+/** Choices of volumes. The array searches the names, so a choice fetches no complete list. */
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { CHOICES, volumeNames } from "../api/queries";
 
-/** Milliseconds after the last key until the array is asked. */
+/** Milliseconds from the last key to the request. */
 const TYPED_MS = 200;
 
-/** Names to choose from, those that are chosen included, the text that was typed, and what the input needs for its search. */
+/** The names of a choice with the chosen ones, the typed text, and the properties of the input for its search. */
 export function useVolumeChoice(opened: boolean, chosen: (string | null | undefined)[] = []) {
   const [text, setText] = useState("");
-  // An input that has a choice shows it as its text.
+  // An input with a choice shows the choice as its text.
   const typed = chosen.includes(text) ? "" : text;
   const [search] = useDebouncedValue(typed.trim(), TYPED_MS);
   const { data } = useQuery({ ...volumeNames(search), enabled: opened });

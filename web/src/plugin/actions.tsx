@@ -13,7 +13,7 @@ import { storeError } from "./datastore";
 import { usePlace } from "./place";
 import { useWork, WorkProgress } from "./work";
 
-/** The heading is that of the client's window; the page has one for those who hear it. */
+/** The client's window shows the heading; the page has a heading for screen readers. */
 function Action({ title, children }: { title: string; children: (close: () => void) => ReactNode }) {
   const { sdk, about } = usePlace();
   if (!about.may.manage) return <ProblemAlert error={new Error("You need the privilege Ashlar.Manage on this object: an administrator adds it to a role of yours in Administration > Access Control.")} />;
@@ -70,7 +70,7 @@ export function GrowForm({ onClose }: FormProps) {
   const now = about.size ?? 0;
   const form = useForm({
     initialValues: { size: exactBytes(now) },
-    validate: { size: (text) => sizeError(text) ?? ((parseBytes(text) ?? 0) <= now ? `It has ${bytes(now)} already, and can’t be made smaller.` : null) },
+    validate: { size: (text) => sizeError(text) ?? ((parseBytes(text) ?? 0) <= now ? `It already has ${bytes(now)}, and can’t be made smaller.` : null) },
   });
   const { begin, work, error } = useWork("grow", ({ size }: typeof form.values) => ({ size: parseBytes(size) }));
   if (work) return <WorkProgress work={work} error={error} onClose={onClose} />;

@@ -1,4 +1,4 @@
-/** A page of the plug-in: what its object is, and what the user may do there; then the view at the address. */
+/** A page of the plug-in: it reads its object and the user's privileges, then shows the view at the address. */
 import { Alert, Button, Group, Select, Skeleton, Stack } from "@mantine/core";
 import { QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query";
 import { Clock } from "lucide-react";
@@ -55,7 +55,7 @@ function Expired() {
   );
 }
 
-/** The view over one array: that of the datastore, or one to choose where it is about none. */
+/** The view of one array: the datastore's array, or an array that the user chooses. */
 function OfArray({ sdk, server, view, about, refresh }: Props & { about: Context; refresh: () => void }) {
   const [chosen, setChosen] = useState(() => {
     const first = about.array ?? about.arrays[0]?.name ?? "";
@@ -88,7 +88,7 @@ function OfArray({ sdk, server, view, about, refresh }: Props & { about: Context
 
 const nowhere = (): [string, () => void] => ["/", () => undefined];
 
-/** Parts of the array's own interface: their requests go through the server, and their links open that interface. */
+/** Parts of the array's own interface. Their requests go through the server, and their links open that interface. */
 function ThroughServer({ url, children }: { url: string; children: ReactNode }) {
   const [queries] = useState(() => new QueryClient({ defaultOptions: { queries: { retry: false, networkMode: "always" }, mutations: { retry: false, networkMode: "always" } } }));
   const open = (event: MouseEvent) => {

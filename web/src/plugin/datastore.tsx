@@ -179,7 +179,7 @@ function DeleteSnapshot({ snapshot, onClose }: { snapshot: Snapshot; onClose: ()
   );
 }
 
-/** What is wrong with the name of a datastore, if anything. */
+/** The error in the name of a datastore, if any. */
 export function storeError(name: string): string | null {
   if (name.trim() === "") return "Give it a name.";
   if (/[/\\%]/.test(name)) return "Without / \\ and %.";

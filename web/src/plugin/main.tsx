@@ -17,7 +17,7 @@ import { Server } from "./server";
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
 setNonce(nonce);
 
-/** Light or dark, as the vSphere Client is at this moment. */
+/** The present colour scheme of the vSphere Client. */
 function useScheme(sdk: Sdk | undefined): "light" | "dark" {
   return useSyncExternalStore(
     (changed) => {

@@ -21,9 +21,9 @@ import { usePlace } from "./place";
 import { urnOf } from "./sdk";
 import type { StoreRow } from "./server";
 
-/** What is shown of commands that hosts offload: the last hour, or what was dragged over. */
+/** The shown range of offloaded commands: the last hour, or the range chosen by dragging. */
 const HOUR: Stretch = { last: 3_600 };
-/** Milliseconds between questions for datastores, each of which reads the inventory. */
+/** Milliseconds between requests for the datastores; each request reads the inventory. */
 const STORES_MS = 30_000;
 
 export function OverviewView() {

@@ -1,4 +1,4 @@
-/** What every page of the plug-in has: the server, its object, and the array. */
+/** The context of every page of the plug-in: the server, the page's object, and the array. */
 import { createContext, useContext } from "react";
 import type { Sdk } from "./sdk";
 import type { Context, Server } from "./server";

@@ -1,4 +1,6 @@
-/** Settings of a host, or of all hosts of a cluster, compared with those that are right for the array; and their change. */
+/**
+ * Settings of a host, or of all hosts of a cluster: their comparison with the recommended settings, and their change.
+ */
 import { Alert, Button, Checkbox, Group, Modal, SegmentedControl, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, Info, ListChecks, TriangleAlert, Wrench } from "lucide-react";
@@ -48,7 +50,7 @@ export function PracticeView() {
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ["plugin", "practice", array],
     queryFn: ({ signal }) => server.ask<Report>(`practice?array=${encodeURIComponent(array)}`, undefined, signal),
-    // It reads every host.
+    // The server reads every host.
     staleTime: Infinity,
   });
   const [all, setAll] = useState(false);
@@ -118,7 +120,7 @@ function Summary({ report, wrong }: { report: Report; wrong: number }) {
   );
 }
 
-/** First what would be changed, by name; then, of what is chosen, the change. */
+/** Lists the possible changes by name, then makes the chosen ones. */
 function Fix({ onClose, onChanged }: { onClose: () => void; onChanged: () => void }) {
   const { server, array } = usePlace();
   const plan = useQuery({ queryKey: ["plugin", "plan", array], queryFn: () => server.ask<Report>("practice", { array }), gcTime: 0 });

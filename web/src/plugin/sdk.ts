@@ -1,4 +1,4 @@
-/** What the vSphere Client gives to the pages of plug-ins, in `htmlClientSdk`, as far as it is used here. */
+/** The part of the vSphere Client's `htmlClientSdk` that this plug-in uses. */
 
 export type Theme = { name: string };
 type Sdk = {
@@ -18,7 +18,7 @@ declare global {
   var htmlClientSdk: Sdk | undefined;
 }
 
-/** An object of the inventory, and the vCenter that it is in. */
+/** An object of the inventory, and its vCenter. */
 export type Subject = { type: string; id: string; vcenter: string };
 
 /** Reads `urn:vmomi:Datastore:datastore-12:` and the vCenter. */
@@ -39,10 +39,10 @@ export async function client(): Promise<Sdk> {
 
 export type { Sdk };
 
-/** The token of the user's session at this moment. */
+/** The present token of the user's session. */
 export const tokenOf = (sdk: Sdk): Promise<string> => new Promise((resolve) => sdk.app.getSessionInfo(({ sessionToken }) => resolve(sessionToken)));
 
-/** Where the plug-in's server is, through vCenter's proxy. */
+/** The URL of the plug-in's server through vCenter's proxy. */
 export function serverOf(sdk: Sdk): string {
   return (sdk.getProxiedPluginServerOrigin?.() ?? new URL(".", location.href).href).replace(/\/$/, "");
 }

@@ -1,4 +1,4 @@
-/** What the pages ask the plug-in's server for: its own answers, and those of an array through it. */
+/** The requests of the pages to the plug-in's server: for its own answers, and for an array's answers through it. */
 import { Refusal } from "../api/refusal";
 import { takeRoute } from "../api/route";
 import { session } from "../api/session";
@@ -6,7 +6,7 @@ import { serverOf, tokenOf, type Sdk, type Subject } from "./sdk";
 
 export type May = { view: boolean; manage: boolean };
 
-/** What a page has to know of its object. */
+/** A page's data about its object. */
 export type Context = {
   name: string;
   user: string;
@@ -31,7 +31,7 @@ export type StoreRow = { id: string; name: string; volume: string; capacity: num
 
 const HEADER = "vmware-api-session-id";
 
-/** The plug-in's server, as the page of one object sees it. */
+/** The plug-in's server for the page of one object. */
 export class Server {
   private constructor(
     private readonly sdk: Sdk,
@@ -61,7 +61,7 @@ export class Server {
     return `${this.base}/${encodeURIComponent(this.vcenter)}/${encodeURIComponent(object)}`;
   }
 
-  /** Sends with the session of the user. One that is refused may have been replaced by the client since. */
+  /** Sends with the session of the user. The client may have replaced a refused session. */
   private async send(url: string, init: RequestInit): Promise<Response> {
     const once = async () => {
       const headers = new Headers(init.headers);
@@ -91,7 +91,7 @@ export class Server {
     return (await response.json()) as T;
   }
 
-  /** From now on the pages of the array ask this one. */
+  /** Sends the requests of the array's pages to this server from now on. */
   showArray(name: string): void {
     takeRoute(async (request) => {
       const { pathname, search } = new URL(request.url);

@@ -8,7 +8,7 @@ import { ProblemAlert } from "../parts/problem";
 import { usePlace } from "./place";
 import type { Change, Progress, Work } from "./server";
 
-/** Milliseconds between questions while it runs. */
+/** Milliseconds between requests while the work runs. */
 const ASK_MS = 700;
 
 /** Begins work, and follows it. */
@@ -83,7 +83,7 @@ function Step({ of: { step, state, reason } }: { of: Progress }) {
   );
 }
 
-/** Changes of hosts, each with what became of it. */
+/** Changes of hosts, each with its result. */
 export function Changes({ of }: { of: Change[] }) {
   return (
     <ul aria-label="Changes" style={{ margin: 0, paddingLeft: 18, fontSize: "var(--mantine-font-size-sm)" }}>

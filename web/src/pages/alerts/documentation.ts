@@ -1,4 +1,4 @@
-/** Pages of the documentation that say more about alerts, below `docs/operating`: by kind, or by the part of it before the dot. */
+/** Pages of the documentation about alerts, below `docs/operating`: by kind, or by the kind's part before the dot. */
 const PAGES: Record<string, string> = {
   array: "recovery.md",
   space: "drives.md",
@@ -24,7 +24,7 @@ const PAGES: Record<string, string> = {
   "remote-array": "remote-arrays.md",
 };
 
-/** The page about a kind of alert; that of monitoring lists all kinds. */
+/** The page about a kind of alert; the default, monitoring, lists all kinds. */
 export function documentation(kind: string): string {
   return PAGES[kind] ?? PAGES[kind.split(".")[0] ?? ""] ?? "monitoring.md";
 }

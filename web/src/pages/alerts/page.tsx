@@ -74,7 +74,7 @@ export function AlertsPage() {
   );
 }
 
-/** The condition with its remedy, the object, and the page of the documentation that says more. */
+/** The condition with its remedy, the object, and the page of the documentation. */
 function What({ alert }: { alert: Alert }) {
   return (
     <div className="message">

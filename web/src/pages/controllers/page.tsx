@@ -75,13 +75,13 @@ const columns = (choose: (task: Task) => void): Column<Controller>[] => [
   },
 ];
 
-/** What can be done with it. */
+/** The actions on a controller. */
 function tasks({ state, drained }: Controller): Task["verb"][] {
   const runs = state === "home" || state === "standby";
   return [drained ? (["Resume"] as const) : runs ? (["Drain"] as const) : [], runs ? [] : (["Remove"] as const)].flat();
 }
 
-/** Leads to the charts of a controller. */
+/** The link to the charts of a controller. */
 function Iops({ of: { number, performance } }: { of: Controller }) {
   const iops = count(performance.iops);
   return (
@@ -104,7 +104,7 @@ function Portals({ of: { portals, nvme_portals } }: { of: Controller }) {
   );
 }
 
-/** How the home became it, phase by phase. */
+/** The phases of the last takeover. */
 function TakeoverPanel({ home, takeover }: { home: Controller; takeover: Takeover }) {
   const phases: [string, number][] = [
     ["Silence until it counted as lost", takeover.silence_ms],

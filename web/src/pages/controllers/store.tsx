@@ -7,7 +7,7 @@ import { Fact } from "../../parts/fact";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 
-/** The store of the array: its drives, or its pools in Ceph and how full they are. */
+/** The store of the array: its drives, or its pools in Ceph with their use. */
 export function StorePanel() {
   const { data, error } = useQuery(store());
   return (
@@ -39,7 +39,7 @@ export function StorePanel() {
   );
 }
 
-/** How full a pool is, by all that is stored there. */
+/** The used share of a pool, over all of its users. */
 function Fullness({ pool: { name, journal, data, stored, available, used } }: { pool: Pool }) {
   const holds = [journal && "journal", data && "data"].filter(Boolean).join(" and ");
   if (typeof used !== "number" || typeof stored !== "number" || typeof available !== "number") return <>{holds}; Ceph has not said how full it is</>;

@@ -7,7 +7,7 @@ import { bytes, percent, plural } from "../../format";
 import { Panel } from "../../parts/panel";
 import { Ring } from "../../parts/ring";
 
-/** Share of the usable capacity from which the array raises a warning, and a critical alert. */
+/** Shares of the usable capacity from which the array raises a warning and a critical alert. */
 const WARNING = 0.7;
 const CRITICAL = 0.9;
 
@@ -23,7 +23,7 @@ const LEVELS: Record<Level, { color: string; word: string }> = {
   critical: { color: "var(--ashlar-critical)", word: "nearly full" },
 };
 
-/** How full the drives are, and of what, and what is left of their raw size. */
+/** The use of the drives by kind of data, and the usable part of their raw size. */
 export function CapacityPanel({ space }: { space: Space }) {
   const used = Math.max(0, space.total - space.free);
   const pending = Math.max(0, used - space.physical - space.metadata);
@@ -60,7 +60,7 @@ export function CapacityPanel({ space }: { space: Space }) {
   );
 }
 
-/** When it will be full, when that is in sight. */
+/** The forecast of the day on which the array is full, if it is near. */
 function Forecast() {
   const { data } = useQuery(capacity(7 * 86_400));
   if (!data) return null;
@@ -74,7 +74,7 @@ function Forecast() {
   );
 }
 
-/** From the drives' sizes to what data can use: each step with its reason. */
+/** The steps from the drives' sizes to the usable capacity, each with its reason. */
 function FromRaw({ usable }: { usable: number }) {
   const all = useQuery(drives()).data;
   const shield = useQuery(protection()).data;

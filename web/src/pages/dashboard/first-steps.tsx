@@ -3,7 +3,7 @@ import { Link } from "wouter";
 import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 
-/** What a new array is waiting for. */
+/** The first steps of a new array. */
 export function FirstSteps() {
   return (
     <Panel title="Your array is ready">

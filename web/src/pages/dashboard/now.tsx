@@ -1,4 +1,4 @@
-/** What hosts do now, as large numbers beside the last five minutes. */
+/** The present work of hosts, as large numbers beside the last five minutes. */
 import { Anchor, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";

@@ -3,7 +3,7 @@ import type { SchemaReduction as Reduction, SchemaSpace as Space } from "../../a
 import { bytes, ratio } from "../../format";
 import { Panel } from "../../parts/panel";
 
-/** From provisioned to physical space, with what each step saved. The API computes the ratios. */
+/** The steps from provisioned to physical space, each with its saving. The API computes the ratios. */
 export function ReductionPanel({ space, reduction }: { space: Space; reduction: Reduction }) {
   const provisioned = space.provisioned + space.snapshot;
   const steps = [

@@ -8,19 +8,19 @@ import { Fact } from "../../parts/fact";
 import { Panel } from "../../parts/panel";
 import { Lag, StateDot } from "../replications/state";
 
-/** How much of its RPO a lag is. */
+/** The lag as a share of the RPO. */
 const share = ({ progress, rpo_seconds: rpo }: Replication) => (progress.lag_seconds ?? 0) / rpo;
 
-/** Replications that need attention first: split or without space, then by their lag. */
+/** The order of replications: split or without space first, then by lag. */
 export function worstFirst(all: Replication[]): Replication[] {
   const rank = ({ progress: { state } }: Replication) => (state === "split" ? 2 : state === "no_space" || state === "failed" ? 1 : 0);
   return [...all].sort((a, b) => rank(b) - rank(a) || share(b) - share(a));
 }
 
-/** Most replications that are shown. */
+/** Largest number of shown replications. */
 const SHOWN = 4;
 
-/** The replications with the largest lags; nothing where nothing is replicated. */
+/** The replications with the largest lags; nothing without replications. */
 export function ReplicationPanel() {
   const { data } = useQuery(replications());
   if (!data?.length) return null;

@@ -1,4 +1,4 @@
-/** The state of the array in one place, first on the page: what needs attention, or that nothing does. */
+/** The state of the array, first on the page: the conditions that need attention, or that none does. */
 import { Alert, Anchor, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, OctagonX, ShieldAlert, ShieldCheck, TriangleAlert } from "lucide-react";
@@ -9,11 +9,11 @@ import type { SchemaAlert, SchemaArray as ArrayStatus, SchemaProtection as Prote
 import { moment, plural } from "../../format";
 import { placeOf } from "../place";
 
-/** Open alerts that are shown with their text; the rest is a number. */
+/** Largest number of open alerts with their text; the rest is a number. */
 const SHOWN = 3;
 const SEVERITIES = ["critical", "warning", "info"] as const;
 
-/** What stands between the data and a loss, in a sentence; `bad` when it is less than designed. */
+/** The remaining redundancy as a sentence; `bad` if it is less than designed. */
 export function protectionText({ tolerates, promises, lost }: Protection): { bad: boolean; text: string } {
   if (lost > 0) return { bad: true, text: `${plural(lost, "page")} could not be reconstructed: restore the affected volumes from a copy. See Drives.` };
   if (promises === 0) return { bad: false, text: "Single drive: its failure is the loss of the data. Add drives to protect them." };
@@ -23,7 +23,7 @@ export function protectionText({ tolerates, promises, lost }: Protection): { bad
   return { bad: false, text: `Any ${tolerates === 1 ? "drive" : `${tolerates} drives`} may fail without data loss.` };
 }
 
-/** The most severe first, the newest first among equals. Acknowledged alerts are still conditions. */
+/** The order of alerts: the most severe first, then the newest. Acknowledged alerts are still conditions. */
 export function attention(all: readonly SchemaAlert[]): SchemaAlert[] {
   const open = all.filter((it) => it.state !== "closed" && it.severity !== "info");
   return open.sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || b.opened.localeCompare(a.opened));

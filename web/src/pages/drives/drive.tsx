@@ -12,7 +12,7 @@ const VERDICTS: Record<Verdict, { color: "teal" | "red" | "gray"; label: string 
   unknown: { color: "gray", label: "unknown" },
 };
 
-/** Whether it is well, and how worn. */
+/** The health and wear of a drive. */
 export function HealthCell({ drive }: { drive: Drive }) {
   const { verdict, used_percent } = drive.health;
   const { color, label } = VERDICTS[verdict];
@@ -20,7 +20,7 @@ export function HealthCell({ drive }: { drive: Drive }) {
   return <Dot color={worn && used_percent >= 90 && verdict !== "failing" ? "orange" : color} label={worn ? `${label}, ${used_percent} % worn` : label} />;
 }
 
-/** Everything that is known of a drive. */
+/** All data of a drive. */
 export function DriveDetails({ drive, onClose }: { drive: Drive; onClose: () => void }) {
   const { health } = drive;
   const known = (value: number | null | undefined, text: (value: number) => string) => (typeof value === "number" ? text(value) : undefined);

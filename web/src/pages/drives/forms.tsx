@@ -13,7 +13,7 @@ const pathError = (path: string) => (path.startsWith("/") ? null : "Give the who
 
 const arrayError = (id: string) => (id === "" || /^[0-9a-f]{32}$/i.test(id) ? null : "The identity of an array has 32 hex digits.");
 
-/** Which device, and what of it may be overwritten. */
+/** The chosen device, and the permission to overwrite it. */
 function useDevice() {
   return useForm({
     initialValues: { path: "", force: false, take_from_array: "" },

@@ -1,4 +1,4 @@
-/** Drives of the server to pick from, with what identifies them and what is on them. */
+/** A choice of the server's drives, with their identity and contents. */
 import { Alert, Button, Radio, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { RefreshCw } from "lucide-react";
@@ -7,7 +7,7 @@ import type { SchemaAvailableDrive as Available } from "../../api/schema";
 import { bytes } from "../../format";
 import { ProblemAlert } from "../../parts/problem";
 
-/** What can be done with a drive: nothing while it is in use; with consent when something is on it. */
+/** The use of a drive: none while it is in use; only with consent if it is not blank. */
 export function conditionOf({ users, contents, problem }: Available): { kind: "blank" | "overwrite" | "used" | "unknown"; text: string } {
   if (users.length > 0) return { kind: "used", text: `In use: ${users.join("; ")}.` };
   if (problem) return { kind: "unknown", text: `Its contents are not known: ${problem}.` };
@@ -16,7 +16,7 @@ export function conditionOf({ users, contents, problem }: Available): { kind: "b
 }
 
 type Props = {
-  /** The path of the chosen one; empty for none. */
+  /** The path of the chosen drive; empty for none. */
   value: string;
   onChange: (drive: Available) => void;
 };

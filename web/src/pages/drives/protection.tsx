@@ -10,7 +10,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { JobProgress } from "../jobs/page";
 
-/** What may still fail, and what is done about what did. */
+/** The tolerated drive failures, and the repair of past ones. */
 export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
   const { data, error } = useQuery(protection());
   const scrub = useChange({ run: () => answer(api.POST("/api/v1/scrub")), done: () => "The scrub has started." });

@@ -8,10 +8,10 @@ const STATES: Record<DriveState, { color: "teal" | "orange" | "red"; label: stri
   failed: { color: "red", label: "failed" },
 };
 
-/** Its state, and whether it is slow. */
+/** The state of the drive, and whether it is slow. */
 export const stateOf = (drive: Drive) => (drive.slow && drive.state !== "failed" ? ({ color: "orange", label: `${STATES[drive.state].label}, slow` } as const) : STATES[drive.state]);
 
-/** The front of a shelf: a bay for each drive, with its light, and filled as it is. */
+/** The front of a shelf: a bay for each drive with its light and fill level. */
 export function Shelf({ drives, jobs }: { drives: Drive[]; jobs: Job[] }) {
   return (
     <ul className="shelf">
@@ -22,7 +22,7 @@ export function Shelf({ drives, jobs }: { drives: Drive[]; jobs: Job[] }) {
         const says = `Slot ${drive.slot}: ${label}, ${percent(used)} of ${bytes(drive.size)} used${job ? `; ${job.kind} ${percent(job.progress)}` : ""}`;
         return (
           <li key={drive.id}>
-            <Tooltip label={`${says}. ${drive.path ?? "It is not there."}`}>
+            <Tooltip label={`${says}. ${drive.path ?? "The drive is missing."}`}>
               <div className="bay" data-state={drive.state} role="img" aria-label={says} tabIndex={0}>
                 <span className="bay-light" style={{ background: `var(--mantine-color-${color}-6)` }} />
                 <span className="bay-fill">

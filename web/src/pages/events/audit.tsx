@@ -106,7 +106,7 @@ type Line = { sign: " " | "-" | "+"; text: string };
 /** Verb, noun and object; entries of older versions have a name only. */
 const what = (it: Audit) => (it.verb ? [it.verb, it.noun, it.object].filter(Boolean).join(" ") : it.action);
 
-/** The fields that changed, before and after; of entries of older versions, found by comparing the records. */
+/** The changed fields, before and after; for entries of older versions, from a comparison of the records. */
 export function differences({ before, after, fields }: Pick<Change, "before" | "after" | "fields">): Line[] {
   const lines = (name: string, old: unknown, now: unknown): Line[] => {
     const line = (sign: Line["sign"], value: unknown): Line => ({ sign, text: `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}` });

@@ -14,10 +14,10 @@ import { nameError, SizeInput } from "../../parts/size-input";
 type Window = { opened: boolean; onClose: () => void };
 
 const quotaError = (text: string) => (text.trim() !== "" && parseBytes(text) === undefined ? "Write a number with a unit, such as 500 GiB, or nothing." : null);
-/** Null when there is none. */
+/** The quota in bytes; null for none. */
 const quota = (text: string) => parseBytes(text) ?? null;
 
-/** A new volume group, or another name and other quotas of one. */
+/** Creates a volume group, or changes its name and quotas. */
 export function GroupForm({ group, opened, onClose }: Window & { group?: Group }) {
   const [, go] = useLocation();
   const form = useForm({
@@ -36,7 +36,7 @@ export function GroupForm({ group, opened, onClose }: Window & { group?: Group }
       const renamed = name === group.name ? {} : { name };
       return answer(api.PATCH("/api/v1/groups/{name}", { params: { path: { name: group.name } }, body: { ...renamed, ...quotas } }));
     },
-    done: (made) => (group ? `Group ${made.name} is changed.` : `Group ${made.name} is there.`),
+    done: (made) => (group ? `Group ${made.name} was changed.` : `Group ${made.name} was created.`),
     then: (made) => {
       close();
       if (made.name !== group?.name) go(`/groups/${encodeURIComponent(made.name)}`);
@@ -51,7 +51,7 @@ export function GroupForm({ group, opened, onClose }: Window & { group?: Group }
   );
 }
 
-/** Chooses which volumes are in the group. */
+/** Chooses the volumes of the group. */
 export function ChooseVolumes({ group, opened, onClose }: Window & { group: Group }) {
   const form = useForm({ initialValues: { volumes: group.volumes } });
   const all = useVolumeChoice(opened, form.values.volumes);
@@ -73,7 +73,7 @@ export function ChooseVolumes({ group, opened, onClose }: Window & { group: Grou
         description="A volume can be in one group only: selecting a volume of another group moves it."
         data={all.names ?? group.volumes}
         {...all.input}
-        nothingFoundMessage="No volume is called that."
+        nothingFoundMessage="No volume has this name."
         data-autofocus
         {...form.getInputProps("volumes")}
       />

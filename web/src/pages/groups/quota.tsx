@@ -2,7 +2,7 @@ import { Progress } from "@mantine/core";
 import type { SchemaGroup as Group } from "../../api/schema";
 import { bytes, percent } from "../../format";
 
-/** How much of its quota a group uses. */
+/** The used part of a group's quota. */
 export function QuotaBar({ group, width = 90 }: { group: Group; width?: number | string }) {
   const limit = group.hard_quota ?? group.soft_quota;
   if (!limit) return <span className="quiet">none</span>;

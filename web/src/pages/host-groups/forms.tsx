@@ -12,7 +12,7 @@ import { nameError } from "../../parts/size-input";
 
 type Window = { opened: boolean; onClose: () => void };
 
-/** A new host group, or another name and other hosts of one. */
+/** Creates a host group, or changes its name and hosts. */
 export function HostGroupForm({ group, opened, onClose }: Window & { group?: HostGroup }) {
   const [, go] = useLocation();
   const known = useQuery({ ...hosts(), enabled: opened });
@@ -29,7 +29,7 @@ export function HostGroupForm({ group, opened, onClose }: Window & { group?: Hos
       const { name, hosts } = values;
       return answer(api.PATCH("/api/v1/host-groups/{name}", { params: { path: { name: group.name } }, body: { hosts, ...(name !== group.name && { name }) } }));
     },
-    done: (made) => (group ? `Host group ${made.name} is changed.` : `Host group ${made.name} is there.`),
+    done: (made) => (group ? `Host group ${made.name} was changed.` : `Host group ${made.name} was created.`),
     then: (made) => {
       close();
       if (made.name !== group?.name) go(`/host-groups/${encodeURIComponent(made.name)}`);
@@ -43,7 +43,7 @@ export function HostGroupForm({ group, opened, onClose }: Window & { group?: Hos
   );
 }
 
-/** Lets every host of the group see a volume. */
+/** Connects a volume to every host of the group. */
 export function ConnectToGroup({ group, opened, onClose }: Window & { group: HostGroup }) {
   const seen = new Set(group.connections.map((it) => it.volume));
   const form = useForm<{ volume: string | null; lun: number | string }>({

@@ -22,7 +22,7 @@ export function ConnectToHost({ host, opened, onClose }: { host: Host; opened: b
   };
   const connect = useChange({
     run: async ({ volumes: chosen, read_only }: typeof form.values) => {
-      // One after the other, so that LUNs are in the order of the choice.
+      // One after the other, so that the LUNs follow the order of the choice.
       for (const volume of chosen) await answer(api.POST("/api/v1/connections", { body: { volume, host: host.name, read_only } }));
       return chosen.length;
     },

@@ -1,4 +1,4 @@
-/** Commands for hosts that use Fibre Channel: zoning replaces the log-in, so that multipathing and a rescan are left. */
+/** Commands for hosts with Fibre Channel: zoning replaces the log-in, so only multipathing and a rescan remain. */
 import { esxiClaimRules, linuxMultipath, sharedLvm, windowsMultipath, type Step } from "./steps";
 
 export function linux(): Step[] {

@@ -1,4 +1,4 @@
-/** The Fibre Channel sessions of a host: its ports at each target port, the devices that stand for its volumes, and lossy links. */
+/** The Fibre Channel sessions of a host: its ports at each target port, the devices of its volumes, and lossy links. */
 import { useQuery } from "@tanstack/react-query";
 import { Cable } from "lucide-react";
 import { fibreChannelSessions } from "../../api/queries";
@@ -10,7 +10,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
 
-/** What the link of a target port lost, in words; `null` of a link that has lost nothing, as far as its adapter counts. */
+/** The error counters of a target port's link, as text; `null` without errors. */
 export function lossText(link: Link): string | null {
   const kinds: [number | null | undefined, string][] = [
     [link.link_failures, "link failure"],

@@ -10,7 +10,7 @@ import { nameError } from "../../parts/size-input";
 
 type Window = { opened: boolean; onClose: () => void };
 
-/** Initiator names as they are pasted: one per line, or with commas. */
+/** Pasted initiator names: one per line, or separated by commas. */
 export function initiatorsOf(text: string): string[] {
   return text
     .split(/[\s,;]+/)
@@ -18,14 +18,14 @@ export function initiatorsOf(text: string): string[] {
     .filter(Boolean);
 }
 
-/** What is wrong with pasted names, if anything. */
+/** The error in pasted names, if any. */
 export function initiatorsError(text: string): string | null {
   const names = initiatorsOf(text);
   const wrong = names.find((name) => !/^(iqn\.\d{4}-\d{2}\.\S+|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32}))$/i.test(name));
   return wrong ? `“${wrong}” is not an iSCSI name: they look like iqn.1993-08.org.debian:01:abcdef.` : null;
 }
 
-/** What is wrong with pasted NQNs, if anything; a host needs a name of any protocol. `others`: its names of the others. */
+/** The error in pasted NQNs, if any; a host needs at least one name. `others`: its names of the other protocols. */
 export function nqnsError(text: string, others: string): string | null {
   const names = initiatorsOf(text);
   if (names.length === 0 && initiatorsOf(others).length === 0) return "Give an iSCSI name, an NQN or a WWPN.";
@@ -40,14 +40,14 @@ export function namesByKind(text: string): { initiators: string[]; nqns: string[
   return { initiators: names.filter((it) => !isNqn(it)), nqns: names.filter(isNqn) };
 }
 
-/** What is wrong with names of either kind, if anything. */
+/** The error in names of either kind, if any. */
 export function namesError(text: string): string | null {
   const { initiators, nqns } = namesByKind(text);
   if (initiators.length + nqns.length === 0) return "Give an iSCSI name or an NQN.";
   return initiatorsError(initiators.join(" ")) ?? (nqns.length > 0 ? nqnsError(nqns.join(" "), "") : null);
 }
 
-/** What is wrong with pasted WWPNs, if anything. */
+/** The error in pasted WWPNs, if any. */
 export function wwpnsError(text: string): string | null {
   const wrong = initiatorsOf(text).find((name) => !/^((0x)?[0-9a-f]{16}|[0-9a-f]{2}(:[0-9a-f]{2}){7})$/i.test(name));
   return wrong ? `“${wrong}” is not a WWPN: they look like 21:00:00:24:ff:00:00:01.` : null;
@@ -59,13 +59,13 @@ const dhchapError = (secret: string) => (/^DHHC-1:0[0-3]:[A-Za-z0-9+/=]+:$/.test
 /** The form of a PSK of TLS; the array checks the rest. */
 const pskError = (psk: string) => (/^NVMeTLSkey-1:0[0-2]:[A-Za-z0-9+/=]+:$/.test(psk) ? null : "A PSK looks like NVMeTLSkey-1:01:…:, as nvme gen-tls-key makes it.");
 
-/** The length counts in bytes of UTF-8, as in RFC 7143 12.1.4. */
+/** The length is in bytes of UTF-8, RFC 7143 12.1.4. */
 const secretError = (secret: string) => {
   const bytes = new TextEncoder().encode(secret).length;
   return bytes < 12 || bytes > 255 ? "12 to 255 bytes." : null;
 };
 
-/** Makes a host known, with the secrets it logs in with when that is wanted. `initiator`: a name that is known already. */
+/** Creates a host, with secrets for its log-in on request. `initiator`: a name to start with. */
 export function CreateHost({ opened, onClose, initiator = "" }: Window & { initiator?: string }) {
   const [, go] = useLocation();
   const form = useForm({
@@ -178,7 +178,7 @@ const CHAP_NEW = "another user and secret";
 const DHCHAP_NEW = "another secret";
 const PSK_NEW = "another PSK";
 
-/** Another name, other initiators, other secrets. Sessions of an initiator whose access changes end. */
+/** Changes the name, initiators and secrets. Sessions of an initiator whose access changes end. */
 export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
   const [, go] = useLocation();
   const form = useForm({
@@ -210,7 +210,7 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
             nqns: initiatorsOf(nqns),
             wwpns: initiatorsOf(wwpns),
             ...(chap === CHAP_NEW && { chap: { user, secret } }),
-            // The array proves itself only to hosts that do.
+            // The array authenticates itself only to hosts that authenticate.
             ...(chap === CHAP_NONE && { chap: null, mutual: null }),
             ...(dhchap === DHCHAP_NEW && { dhchap_secret: dhchapSecret }),
             ...(dhchap === CHAP_NONE && { dhchap_secret: null, dhchap_controller_secret: null }),

@@ -8,7 +8,9 @@ import { ProblemAlert } from "../../parts/problem";
 import { PROTOCOLS, protocolsOf, stepsFor, SYSTEMS, systemOf, type Protocol, type System } from "./commands";
 import type { Step } from "./steps";
 
-/** Commands to connect a host, by protocol and operating system: those that its names speak of come first. */
+/**
+ * Commands to connect a host, by protocol and operating system. The protocol and system of the host's names come first.
+ */
 export function Instructions({ host }: { host: Host }) {
   const about = useQuery(array());
   const known = useQuery(portals());

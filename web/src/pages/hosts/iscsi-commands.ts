@@ -4,7 +4,7 @@ import { esxiClaimRules, linuxMultipath, sharedLvm, split, windowsMultipath, typ
 /** `portals`: addresses with ports. The users are those of CHAP and of mutual CHAP, if it is required. */
 export type IscsiAccess = { portals: string[]; target: string; chapUser?: string | null; mutualUser?: string | null };
 
-/** Seconds after which a session that lost its connection gives its commands to the other paths. */
+/** Seconds after which a session without a connection passes its commands to the other paths. */
 const REPLACEMENT_TIMEOUT_SECONDS = 15;
 
 export function linux({ portals, target, chapUser, mutualUser }: IscsiAccess): Step[] {

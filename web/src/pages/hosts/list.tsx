@@ -27,7 +27,7 @@ const COLUMNS: Column<Host>[] = [
   { name: "CHAP", key: (host) => host.chap_user ?? "", cell: (host) => <Chap host={host} />, wide: true },
 ];
 
-/** The names of its ports: of iSCSI, then of NVMe. */
+/** The host's iSCSI names, then its NQNs. */
 function namesOf(host: Host): string[] {
   return [...host.initiators, ...host.nqns, ...host.wwpns];
 }

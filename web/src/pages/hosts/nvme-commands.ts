@@ -1,7 +1,7 @@
-/** Commands for hosts that use NVMe/TCP: connections to every portal that last, and native multipath. */
+/** Commands for hosts with NVMe/TCP: persistent connections to every portal, and native multipath. */
 import { sharedLvm, split, type Step } from "./steps";
 
-/** `portals`: addresses with ports, of TLS or not as the host has to. */
+/** `portals`: addresses with ports, according to the host's TLS requirement. */
 export type NvmeAccess = { portals: string[]; subsystem: string; dhchap?: boolean; dhchapController?: boolean; tls?: boolean };
 
 /** TCP port of portals that serve discovery only. */
@@ -10,7 +10,7 @@ const DISCOVERY_PORT = "8009";
 /** Whether a portal serves discovery only. */
 export const isDiscovery = (portal: string) => split(portal).port === DISCOVERY_PORT;
 
-/** A portal of each address by which hosts discover the others: the one of discovery, where there is one. */
+/** One portal of each address for discovery: the discovery portal, if the address has one. */
 export function discoveryPortals(portals: string[]): { address: string; port: string }[] {
   const found = new Map<string, string>();
   for (const { address, port } of portals.map(split)) if (!found.has(address) || port === DISCOVERY_PORT) found.set(address, port);
@@ -19,7 +19,7 @@ export function discoveryPortals(portals: string[]): { address: string; port: st
 
 const ioPortals = (portals: string[]) => portals.filter((it) => !isDiscovery(it)).map(split);
 
-/** A path is tried again without end, else Linux removes the disk after ten minutes. */
+/** The host retries a path without end; otherwise Linux removes the disk after ten minutes. */
 const KEEP = "--ctrl-loss-tmo=-1";
 
 export function linux({ portals, subsystem, dhchap, dhchapController, tls }: NvmeAccess): Step[] {
@@ -75,7 +75,7 @@ export function windows({ portals, subsystem, dhchap, tls }: NvmeAccess): Step[]
   ];
 }
 
-/** The storage plug-in speaks iSCSI, so that it is not named here. */
+/** The storage plug-in uses iSCSI, so these steps do not name it. */
 export function proxmox(access: NvmeAccess): Step[] {
   return sharedLvm(linux(access), "/dev/disk/by-id/NAME", "with the name from /dev/disk/by-id");
 }

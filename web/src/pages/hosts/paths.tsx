@@ -1,4 +1,4 @@
-/** The paths of a host: sessions on each portal, and how its I/O is balanced over them. */
+/** The paths of a host: sessions on each portal, and the balance of its I/O over them. */
 import { Alert, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Cable, TriangleAlert } from "lucide-react";
@@ -13,15 +13,18 @@ import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
 import { usable } from "./commands";
 
-/** Imbalance from which it is called uneven: the array raises its alert there. */
+/** Imbalance from which the page calls the I/O uneven: the threshold of the array's alert. */
 const UNEVEN = 0.5;
 
-/** A path, or a portal on which the host has none. */
+/** A path, or a portal without a path of the host. */
 export type Row = { portal: number; address: string; path?: Path };
 
 type Portal = Pick<TargetPortal, "number" | "protocol" | "address">;
 
-/** Every portal that the host can use, with its paths on it; a portal without one is a row of its own. One that is no more has a number only. */
+/**
+ * Every portal that the host can use, with its paths on it; a portal without a path is a row of its own. A removed
+ * portal has only a number.
+ */
 export function rowsOf(found: readonly Path[], portals: readonly Portal[]): Row[] {
   const addresses = new Map(portals.map((it) => [it.number, it.address]));
   const numbers = new Set([...addresses.keys(), ...found.map((it) => it.portal)]);
@@ -34,7 +37,7 @@ export function rowsOf(found: readonly Path[], portals: readonly Portal[]): Row[
     });
 }
 
-/** How the I/O is spread, in a sentence. */
+/** The balance of the I/O, as a sentence. */
 export function balanceText(live: number, imbalance: number | null | undefined): string | null {
   if (live < 2 || imbalance == null) return null;
   return imbalance < UNEVEN ? `Balanced: the least busy path does ${percent(1 - imbalance)} of the busiest.` : `Uneven: the least busy path does only ${percent(1 - imbalance)} of the busiest. Check that the host uses all paths, round robin.`;

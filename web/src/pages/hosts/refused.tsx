@@ -8,11 +8,11 @@ import { DataTable, type Column } from "../../parts/table";
 type Props = {
   title: string;
   refused: RefusedLogin[];
-  /** Makes a host of an initiator that no host has. */
+  /** Creates a host with an unknown initiator. */
   onAdd?: (initiator: string) => void;
 };
 
-/** Why hosts could not log in, the last refusal first. Nothing where there was none. */
+/** The refused log-ins with their causes, the last one first; nothing if there are none. */
 export function RefusedLogins({ title, refused, onAdd }: Props) {
   if (refused.length === 0) return null;
   const columns: Column<RefusedLogin>[] = [

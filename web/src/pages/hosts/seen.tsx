@@ -10,14 +10,17 @@ import { DataTable, type Column } from "../../parts/table";
 import { DisconnectVolume } from "../volumes/forms";
 
 type Props = {
-  /** Whose volumes these are. */
+  /** The host or host group. */
   by: "host" | "group";
   connections: Connection[];
-  /** What is said when there is none. */
+  /** The text of an empty list. */
   empty: { title: string; text: string; action?: ReactNode };
 };
 
-/** The volumes that a host or a host group sees. What a host sees by its group can't be disconnected from the host alone. */
+/**
+ * The volumes connected to a host or host group. A volume of the host's group can't be disconnected from the host
+ * alone.
+ */
 export function SeenVolumes({ by, connections, empty }: Props) {
   const [leaving, setLeaving] = useState<Connection>();
   const columns: Column<Connection>[] = [

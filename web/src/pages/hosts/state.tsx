@@ -1,4 +1,4 @@
-/** Whether a host is logged in, and by every path that it has. */
+/** Whether a host is logged in, and on every possible path. */
 import { useQuery } from "@tanstack/react-query";
 import { portals } from "../../api/queries";
 import type { SchemaHost as Host, SchemaTargetPortal as Portal } from "../../api/schema";
@@ -7,7 +7,9 @@ import { Dot } from "../../parts/dot";
 import { usable } from "./commands";
 import { sessionCount } from "./sessions";
 
-/** Portals that listen and that the host could use, without a session of it. One that does not listen has an alert of its own. */
+/**
+ * Listening portals that the host can use but has no session on. A portal that does not listen has an alert of its own.
+ */
 export function missingPaths(host: Host, all: readonly Portal[]): Portal[] {
   return usable(all, host).filter((it) => it.state === "listening" && !it.hosts.includes(host.name));
 }

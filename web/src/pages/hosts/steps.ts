@@ -1,6 +1,6 @@
-/** Steps for hosts that several protocols share. */
+/** Host steps that several protocols share. */
 
-/** Commands to type on a host. `note`: what to know before. */
+/** Commands to type on a host. `note`: a remark to read first. */
 export type Step = { title: string; commands: string; note?: string };
 
 /** Address and port of `10.0.0.1:3260` or `[fe80::1]:3260`. */
@@ -9,10 +9,10 @@ export function split(portal: string): { address: string; port: string } {
   return { address: portal.slice(0, colon).replace(/^\[|\]$/g, ""), port: portal.slice(colon + 1) };
 }
 
-/** Times of five seconds that commands wait while there is no path: two minutes, which covers a restart of the array. */
+/** Polls of five seconds that commands wait without a path: two minutes, enough for a restart of the array. */
 const NO_PATH_RETRY = 24;
 
-// Without find_multipaths a disk gets no map before it had one, and is used over a single path.
+// Without find_multipaths a new disk gets no map, and the host uses it over a single path.
 const MULTIPATH_CONF = `defaults {
   find_multipaths yes
 }
@@ -46,13 +46,13 @@ export const esxiClaimRules: Step = {
   note: "A disk that was there before keeps its old rules until the host is restarted.",
 };
 
-/** Multipathing of SCSI disks on Windows. `claim`: the command by which it takes the disks. */
+/** Multipathing of SCSI disks on Windows. `claim`: the command that claims the disks. */
 export const windowsMultipath = (claim: string): Step => ({
   title: "Let multipathing claim the disks, before the first one appears.",
   commands: `${claim}\nSet-MSDSMGlobalDefaultLoadBalancePolicy -Policy RR\nSet-MPIOSetting -NewPathVerificationState Enabled -NewDiskTimeout 60`,
 });
 
-/** Shared LVM of Proxmox VE on a disk that every node sees. `device`: its path, `from`: where its name is read. */
+/** Shared LVM of Proxmox VE on a disk of every node. `device`: the disk's path, `from`: the source of its name. */
 export function sharedLvm(steps: Step[], device: string, from: string): Step[] {
   return [
     ...steps.map((step, index) => (index === 0 ? { ...step, title: `As shared LVM, without the plug-in: on every node do these steps. ${step.title}` } : step)),

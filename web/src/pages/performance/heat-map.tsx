@@ -6,7 +6,7 @@ import type { Class } from "./lines";
 
 const HEIGHT = 190;
 
-/** Latency distribution over time: the darker, the more commands. */
+/** Latency distribution over time: a darker cell has more commands. */
 export function HeatMap({ map, of }: { map: LatencyMap; of: Class }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const colours = useColours();
@@ -51,7 +51,7 @@ export function HeatMap({ map, of }: { map: LatencyMap; of: Class }) {
   );
 }
 
-/** The first and last bucket that hold anything. */
+/** The first and last bucket with commands. */
 function extent(map: LatencyMap, of: Class): [number, number] | undefined {
   const sums = map.buckets_us.map((_, row) => map[of].reduce((sum, counts) => sum + (counts?.[row] ?? 0), 0));
   const low = sums.findIndex((it) => it > 0);

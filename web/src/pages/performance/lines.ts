@@ -16,15 +16,18 @@ export function lines(all: { name: string; data: Performance | undefined }[], cl
   );
 }
 
-/** What was done in the newest interval that is known. */
+/** The work of the newest known interval. */
 export type Current = { iops: number | null; bytes_per_second: number | null; latency_us: number | null };
 
 const at = (column: readonly (number | null)[], index: number) => column[index] ?? null;
 
-/** Intervals looked back from the end for one with data: the second that has just begun is not known yet. */
+/** Largest number of intervals without data at the end: the second that has just begun is not known yet. */
 const LOOK_BACK = 5;
 
-/** The newest values of each class and of all; latency of all is the mean of their commands. Nothing when the newest are too old. */
+/**
+ * The newest values of each class and of all; latency of all is the mean of their commands. Nothing if the newest
+ * values are too old.
+ */
 export function current(data: Performance | undefined): Record<Class | "total", Current> {
   const none: Current = { iops: null, bytes_per_second: null, latency_us: null };
   const index = data ? data.read.iops.findLastIndex((it) => it !== null) : -1;
@@ -38,7 +41,7 @@ export function current(data: Performance | undefined): Record<Class | "total", 
   return { ...classes, total: { iops, bytes_per_second: sum((it) => it.bytes_per_second), latency_us: iops > 0 ? busy / iops : null } };
 }
 
-/** Values at the times of another answer: what is compared was asked for a moment earlier or later. */
+/** Values at the times of another answer: the compared answer has slightly different times. */
 function onto(times: number[], data: Performance, values: (number | null)[]): (number | null)[] {
   if (data.times === times) return values;
   const at = new Map(data.times.map((time, index) => [time, values[index] ?? null]));

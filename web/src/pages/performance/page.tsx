@@ -42,7 +42,7 @@ export function PerformancePage() {
   const heading = all.map((it) => it.name).join(" and ");
   const file = all.map((it) => it.name).join("-and-");
   const csv = useMutation({ mutationFn: () => performanceCsv(other ? [scope, other] : [scope], stretch), onSuccess: (blob) => save(blob, `${file}-performance.csv`) });
-  // Of longer times the newest point is a mean of minutes.
+  // For a longer range, the newest point is a mean over minutes.
   const live = "last" in stretch && stretch.last <= 3_600;
   const zoom = (from: number, to: number) => setStretch({ from, to: Math.max(to, from + 10) });
   return (
@@ -102,7 +102,9 @@ export function PerformancePage() {
   );
 }
 
-/** Whose charts these are, of when and of which commands, stands in the address, so that a link or a saved view leads to them. */
+/**
+ * The address contains the charts' subject, range and kind of command, so a link or a saved view opens the same charts.
+ */
 function useChosen() {
   const text = useSearch();
   const search = new URLSearchParams(text);
@@ -160,7 +162,7 @@ function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
   );
 }
 
-/** The time that is shown: a length that ends now, or what was zoomed to. */
+/** The shown range: a length that ends now, or the zoomed range. */
 function Times({ stretch, onChange }: { stretch: Stretch; onChange: (stretch: Stretch) => void }) {
   const move = (by: (from: number, length: number) => { from: number; to: number }) => {
     const { from, to } = bounds(stretch);
@@ -200,7 +202,7 @@ type SeriesProps = {
   format: (value: number) => string;
   binary?: boolean;
   onZoom: (from: number, to: number) => void;
-  /** The present value, when the time shown ends now. */
+  /** The present value, if the shown range ends now. */
   now?: ((it: Current) => number | null) | undefined;
   actions?: React.ReactNode;
 };

@@ -6,16 +6,16 @@ import { Chart, type Ink, type Line } from "../../parts/chart";
 import { Panel } from "../../parts/panel";
 import { worstFirst } from "../dashboard/replication";
 
-/** Colours of lines; there are as many lines. */
+/** Colours of lines, and so the largest number of lines. */
 const INKS: Ink[] = ["read", "write", "offload"];
 
-/** Lags of the replications that are nearest to their RPO, or beyond it. */
+/** Lags of the replications nearest to or beyond their RPO. */
 export function ReplicationLags({ stretch, onZoom }: { stretch: Stretch; onZoom: (from: number, to: number) => void }) {
   const all = useQuery(replications());
   const shown = worstFirst(all.data ?? []).slice(0, INKS.length);
   const series = useQueries({ queries: shown.map((it) => replicationHistory(it.name, stretch)) });
   if (shown.length === 0) return null;
-  // All have the same steps; one that is younger has fewer of them.
+  // All replications have the same steps; a younger replication has fewer steps.
   const times = [...new Set(series.flatMap((it) => it.data?.times ?? []))].sort((a, b) => a - b);
   const lines = shown.map((it, at): Line => {
     const data = series[at]?.data;

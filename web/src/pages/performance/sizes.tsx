@@ -1,7 +1,7 @@
 import type { SchemaSizeRow as SizeRow } from "../../api/schema";
 import { bytes, count, percent } from "../../format";
 
-/** How large reads and writes were. */
+/** The sizes of reads and writes. */
 export function SizeHistogram({ rows }: { rows: SizeRow[] }) {
   const sum = rows.reduce((all, it) => all + it.reads + it.writes, 0);
   const most = Math.max(...rows.flatMap((it) => [it.reads, it.writes]), 1);

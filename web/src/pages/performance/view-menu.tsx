@@ -5,7 +5,7 @@ import { useState } from "react";
 import { FormModal } from "../../parts/form";
 import { useViews } from "./views";
 
-/** Saves what is shown under a name, and goes back to it. */
+/** Saves the present view under a name, and opens saved views. */
 export function ViewMenu({ search, onShow }: { search: string; onShow: (search: string) => void }) {
   const { views, save, remove } = useViews();
   const [saving, setSaving] = useState(false);

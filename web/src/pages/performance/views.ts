@@ -4,10 +4,10 @@ import { useState } from "react";
 export type View = { name: string; search: string };
 
 const KEY = "ashlar-views";
-/** Views that are kept at most. */
+/** Largest number of saved views. */
 const MAX_VIEWS = 50;
 
-/** Views in a stored text; what is damaged is left out. */
+/** Views in a stored text, without damaged ones. */
 export function storedViews(text: string | null): View[] {
   try {
     const value: unknown = JSON.parse(text ?? "[]");
@@ -19,12 +19,12 @@ export function storedViews(text: string | null): View[] {
   }
 }
 
-/** With a view of a name, which takes the place of another with the same. In the order of names. */
+/** The views with one more, sorted by name. It replaces a view of the same name. */
 export function withView(views: readonly View[], view: View): View[] {
   return [...views.filter((it) => it.name !== view.name), view].sort((a, b) => a.name.localeCompare(b.name)).slice(0, MAX_VIEWS);
 }
 
-/** The saved views, and how they are changed. */
+/** The saved views, and their changes. */
 export function useViews() {
   const [views, setViews] = useState<View[]>(() => {
     try {
@@ -38,7 +38,7 @@ export function useViews() {
     try {
       localStorage.setItem(KEY, JSON.stringify(next));
     } catch {
-      // Storage is switched off: they last as long as the page.
+      // Storage is switched off: the views last as long as the page.
     }
   };
   return {

@@ -1,4 +1,4 @@
-/** The API as a page to browse, from the description that this array serves. Nothing is fetched from elsewhere. */
+/** The API reference, from the description that this array serves. The page fetches nothing from other servers. */
 import { useComputedColorScheme } from "@mantine/core";
 import { useEffect, useRef } from "react";
 import SwaggerUI from "swagger-ui-dist/swagger-ui-es-bundle.js";
@@ -14,12 +14,12 @@ export function ReferencePage() {
     SwaggerUI({
       domNode: place.current,
       url: "/api/v1/openapi.json",
-      // It would send the description to a service on the Internet.
+      // The validator would send the description to a service on the Internet.
       validatorUrl: null,
       docExpansion: "none",
       filter: true,
       defaultModelsExpandDepth: 0,
-      // This array is no playground: what is tried out from here changes nothing.
+      // The array is in production: requests from this page change nothing.
       supportedSubmitMethods: ["get"],
       requestInterceptor: (request) => {
         const token = session.token();
@@ -31,7 +31,7 @@ export function ReferencePage() {
   useEffect(() => {
     const root = place.current;
     if (!root) return;
-    // Examples scroll: the keyboard has to reach them, too.
+    // Examples scroll, so the keyboard must reach them.
     const observer = new MutationObserver(() => root.querySelectorAll("pre.microlight:not([tabindex])").forEach((text) => text.setAttribute("tabindex", "0")));
     observer.observe(root, { childList: true, subtree: true });
     return () => observer.disconnect();

@@ -26,13 +26,13 @@ function RpoInput(props: object) {
 
 type Mode = { mode: ReplicationMode; loss: OnLinkLoss; witness: string | null };
 
-/** When writes are acknowledged, and what becomes of them while the other array is out of reach. */
+/** The point of acknowledgement, and the handling of writes while the other array is out of reach. */
 function ModeInputs({ form, mode, witness, others }: { form: { getInputProps: (field: "mode" | "loss" | "witness") => object }; mode: ReplicationMode; witness: string | null; others: string[] }) {
   return (
     <>
       <Select
         label="Mode"
-        description="Synchronous: a write is acknowledged when both arrays have it, so that none is lost with this array. Writes take as long as the round trip to the other array."
+        description="Synchronous: a write is acknowledged when both arrays have it, so a loss of this array loses no acknowledged write. Each write takes at least the round trip to the other array."
         data={[
           { value: "async", label: "Asynchronous" },
           { value: "sync", label: "Synchronous" },
@@ -40,7 +40,7 @@ function ModeInputs({ form, mode, witness, others }: { form: { getInputProps: (f
         allowDeselect={false}
         {...form.getInputProps("mode")}
       />
-      {mode === "sync" && <Select label="Witness" description="A third array that decides which of the two continues after a loss, so that a failover needs no operator. Both must be paired with it." placeholder="None: you decide" data={others} nothingFoundMessage="No third array is paired with this one." searchable clearable {...form.getInputProps("witness")} />}
+      {mode === "sync" && <Select label="Witness" description="A third array, paired with both. It decides which of the two continues after a loss, so a failover needs no operator." placeholder="None: you decide" data={others} nothingFoundMessage="No third array is paired with this one." searchable clearable {...form.getInputProps("witness")} />}
       {mode === "sync" && !witness && (
         <Select
           label="While the other array is out of reach"
@@ -56,10 +56,10 @@ function ModeInputs({ form, mode, witness, others }: { form: { getInputProps: (f
   );
 }
 
-/** The mode as the array has it. */
+/** The mode in the API's form. */
 const modeOf = ({ mode, loss, witness }: Mode) => (mode === "sync" ? { mode, ...(witness ? { on_link_loss: "stop" as const, witness } : { on_link_loss: loss }) } : { mode });
 
-/** The same as a change: without a witness, writes wait until an operator decides otherwise. */
+/** The mode as a change: without a witness, writes wait until an operator decides otherwise. */
 const modeChangeOf = (mode: Mode, before: string | null | undefined) => (mode.mode === "sync" && before && !mode.witness ? { mode: mode.mode, on_link_loss: "stop" as const, witness: null } : modeOf(mode));
 
 /** The arrays that can be the witness of a replication to another one. */
@@ -98,7 +98,7 @@ export function CreateReplication({ opened, onClose }: Window) {
   );
 }
 
-/** Another name, another RPO on the source, other retention on the target. */
+/** Changes the name, the RPO on the source, and the retention on the target. */
 export function ChangeReplication({ replication, opened, onClose }: Window & { replication: Replication }) {
   const [, go] = useLocation();
   const isSource = replication.role === "source";
@@ -138,7 +138,7 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
       {!isSource && <NumberInput label="Points to retain" description="Complete points that this array keeps; older ones are deleted." min={1} max={1000} allowDecimal={false} allowNegative={false} required {...form.getInputProps("keep")} />}
       {isSource && <Switch label="Replicate snapshots of users and schedules" description="Snapshots of all of its volumes at one moment become points of their own on the other array." {...form.getInputProps("snapshots", { type: "checkbox" })} />}
       {!isSource && <NumberInput label="Points of snapshots to retain" description="Of snapshots of the source, where it replicates them; besides the other points." min={1} max={1000} allowDecimal={false} allowNegative={false} required {...form.getInputProps("keepSnapshots")} />}
-      {!isSource && <Textarea label="Rules for older points" description="The first point of each period is kept. One rule per line: hourly=24, daily=7, or five fields as cron has them." autosize minRows={2} autoComplete="off" spellCheck={false} {...form.getInputProps("rules")} />}
+      {!isSource && <Textarea label="Rules for older points" description="The first point of each period is kept. One rule per line: hourly=24, daily=7, or the five fields of cron." autosize minRows={2} autoComplete="off" spellCheck={false} {...form.getInputProps("rules")} />}
       {!isSource && <NumberInput label="Retention lock in days" description="Points that arrive from now on cannot be deleted before this age. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />}
     </FormModal>
   );

@@ -15,7 +15,7 @@ const RANGES = [
   { value: "2592000", label: "30 d" },
 ];
 
-/** Lag against the RPO, what goes over the network, and what waits. */
+/** Lag against the RPO, rate of the transfer, and bytes that wait. */
 export function HistoryPanel({ of: { name, role, rpo_seconds: rpo } }: { of: Replication }) {
   const [last, setLast] = useState("3600");
   const { data, error } = useQuery(replicationHistory(name, { last: Number(last) }));

@@ -43,7 +43,7 @@ export function ReplicationsPage() {
   );
 }
 
-/** The volume or group; a link where it is on this array. */
+/** The volume or group; a link if it is on this array. */
 function Subject({ of }: { of: Replication }) {
   if (of.role === "target") return <>{subject(of)}</>;
   return (

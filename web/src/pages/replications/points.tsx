@@ -17,13 +17,13 @@ const COLUMNS: Column<Point>[] = [
   { name: "Retention lock", key: (it) => it.retain_until ?? "", cell: (it) => (it.retain_until ? <Dot color="teal" label={`until ${moment(it.retain_until)}`} /> : <span className="quiet">none</span>) },
 ];
 
-/** The points of a target: what a failover can go back to. */
+/** The points of a target: a failover can use each of them. */
 export function PointsPanel({ of: { name } }: { of: Replication }) {
   const { data, error } = useQuery(replicationPoints(name));
   return (
     <Panel title="Points" flush>
       <ProblemAlert error={error} />
-      {(data || !error) && <DataTable label="Points" noun="point" rows={data} columns={COLUMNS} id={(it) => String(it.number)} empty={<Empty icon={Layers} title="No points yet" text="The first one is here when its transfer is complete." />} />}
+      {(data || !error) && <DataTable label="Points" noun="point" rows={data} columns={COLUMNS} id={(it) => String(it.number)} empty={<Empty icon={Layers} title="No points yet" text="The first point is listed when its transfer is complete." />} />}
     </Panel>
   );
 }

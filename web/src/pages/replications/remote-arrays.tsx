@@ -35,7 +35,7 @@ const MIN_LIMIT = 65_536;
 
 const limitError = (text: string) => (text.trim() === "" || (parseBytes(text) ?? 0) >= MIN_LIMIT ? null : "Write 64 KiB at least, such as 50 MB, or nothing.");
 
-/** Arrays that are paired with this one, and how arrays are paired. */
+/** The paired arrays, and the pairing. */
 export function RemoteArraysPanel() {
   const { data, error } = useQuery(remoteArrays());
   const [pairing, setPairing] = useState(false);
@@ -95,7 +95,7 @@ export function RemoteArraysPanel() {
   );
 }
 
-/** The limit that applies now, and that there are others. */
+/** The limit that applies now, with a note about the limits of other times. */
 function LimitNow({ of: { bandwidth_limit_now: now, bandwidth_windows: windows } }: { of: RemoteArray }) {
   return (
     <>
@@ -118,7 +118,7 @@ function Link({ of: { link } }: { of: RemoteArray }) {
   );
 }
 
-/** A pairing key. It is shown this once. */
+/** A pairing key. It is shown only once. */
 function Key({ of: { key, port, expires }, onClose }: { of: PairingKey; onClose: () => void }) {
   return (
     <Modal opened onClose={onClose} title="Pairing key" closeOnClickOutside={false}>

@@ -20,7 +20,7 @@ import { Lag, StateDot, subject } from "./state";
 import { windowText } from "./windows";
 import { ROLES, TaskDialog, verbs, type Verb } from "./tasks";
 
-/** One replication: how far it is, and what can be done with it on this array. */
+/** One replication: its progress, and its actions on this array. */
 export function ReplicationPage({ name }: { name: string }) {
   const object = useQuery(replication(name));
   const [changing, setChanging] = useState(false);
@@ -84,7 +84,7 @@ export function ReplicationPage({ name }: { name: string }) {
   );
 }
 
-/** What an operator has to decide or to know. */
+/** Conditions that an operator must decide or know. */
 function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }) {
   if (progress.state === "split")
     return (
@@ -100,14 +100,14 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
     );
   if (progress.state === "writes_stopped")
     return (
-      <Alert color="red" icon={<TriangleAlert size={18} />} title="Writes are refused until both arrays are the same again" role="alert">
-        {progress.sync?.cause ?? `${remote} is out of reach`}. To go on without the other array, change the replication: hosts go on while the other array is out of reach. What they write then is lost if this array is lost.
+      <Alert color="red" icon={<TriangleAlert size={18} />} title="Writes are refused until both arrays are in sync again" role="alert">
+        {progress.sync?.cause ?? `${remote} is out of reach`}. To continue without the other array, change the replication: hosts continue while the other array is out of reach. A loss of this array then loses their writes.
       </Alert>
     );
   if (progress.state === "out_of_sync")
     return (
       <Alert color="orange" icon={<TriangleAlert size={18} />} title={`Not the same as ${remote}${progress.sync?.since ? ` since ${moment(progress.sync.since)}` : ""}`} role="status">
-        {progress.sync?.cause ?? progress.problem ?? "The other array is out of reach"}. What is missing there is transferred when it can be reached.
+        {progress.sync?.cause ?? progress.problem ?? "The other array is out of reach"}. The missing writes are transferred when it is reachable again.
       </Alert>
     );
   if (progress.state === "paused" && progress.demotion === "incomplete")
@@ -207,7 +207,7 @@ function FactsPanel({ of: data }: { of: Replication }) {
   );
 }
 
-/** Volumes of this array, which lead to their pages. */
+/** Volumes of this array, with links to their pages. */
 function Volumes({ names }: { names: string[] }) {
   return names.map((name) => (
     <div key={name}>

@@ -1,7 +1,7 @@
-/** Rules that keep older points, as a person writes them, one a line: `daily=7`. */
+/** Rules that keep older points as text, one per line: `daily=7`. */
 import type { SchemaRule as Rule } from "../../api/schema";
 
-/** The rules of a text; `undefined` if it has a line that is none. Whether the array knows the time is its to say. */
+/** The rules of a text; `undefined` if a line is not a rule. The array checks the period. */
 export function parseRules(text: string): Rule[] | undefined {
   const lines = text.split("\n").filter((line) => line.trim() !== "");
   const found = lines.map((line): Rule | undefined => {

@@ -18,19 +18,19 @@ const STATES: Record<State, { color: "teal" | "gray" | "red" | "orange" | "yello
   writes_stopped: { color: "red", label: "writes stopped" },
 };
 
-/** The state in a word, that the source was demoted where the state does not say so, and that the transfer is throttled. */
+/** The state as a word, with notes of a demotion that the state does not name, and of a throttled transfer. */
 export function stateText({ progress: { state, demotion, throttled } }: Replication): string {
   const label = STATES[state].label + (throttled ? ", throttled" : "");
   if (!demotion || state === "demoting" || state === "demoted") return label;
   return `${label}, ${STATES[demotion === "complete" ? "demoted" : "demoting"].label}`;
 }
 
-/** The state of a replication in a word. */
+/** The state of a replication as a word. */
 export function StateDot({ of: data }: { of: Replication }) {
   return <Dot color={STATES[data.progress.state].color} label={stateText(data)} />;
 }
 
-/** The age of the newest complete point, and that it is older than the RPO. */
+/** The age of the newest complete point, marked if it exceeds the RPO. */
 export function Lag({ of: { progress, rpo_seconds } }: { of: Replication }) {
   if (typeof progress.lag_seconds !== "number") return <span className="quiet">–</span>;
   const text = duration(progress.lag_seconds);
@@ -38,7 +38,7 @@ export function Lag({ of: { progress, rpo_seconds } }: { of: Replication }) {
   return <Dot color={progress.lag_seconds > 2 * rpo_seconds ? "red" : "orange"} label={`${text}, RPO missed`} />;
 }
 
-/** What is replicated, by its name on the source. */
+/** The replicated volume or group, by its name on the source. */
 export function subject({ group, volume }: Replication): string {
   return group ? `group ${group}` : volume ? `volume ${volume}` : "";
 }

@@ -1,4 +1,4 @@
-/** What an administrator does with a replication: each asks first, and says what happens on both arrays. */
+/** The administrator's actions on a replication. Each asks first and names its effect on both arrays. */
 import { Select, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
@@ -12,13 +12,13 @@ import { subject } from "./state";
 
 export type Verb = "Test failover" | "Stop test" | "Promote" | "Demote" | "Reverse" | "Delete";
 
-/** Who may do it. */
+/** The role that may start the action. */
 export const ROLES: Record<Verb, Role> = { "Test failover": "operator", "Stop test": "operator", Promote: "admin", Demote: "admin", Reverse: "admin", Delete: "admin" };
 
-/** Whether the source may still take writes that the target does not have. */
+/** Whether the source may still accept writes that the target lacks. */
 const isForced = ({ role, progress }: Replication) => role === "source" || progress.demotion !== "complete";
 
-/** What can be done with it now. */
+/** The actions that are possible now. */
 export function verbs({ role, progress: { state, demotion, last_point: point }, test_volumes: tested }: Replication): Verb[] {
   const source: Verb[] = demotion ? ["Promote"] : ["Demote"];
   const promoted = state === "promoted" || state === "promoting" || state === "split";
@@ -33,7 +33,7 @@ export function TaskDialog({ verb, replication, onClose }: { verb: Verb; replica
   const chooses = replication.role === "target" && (verb === "Test failover" || verb === "Promote");
   const points = useQuery({ ...replicationPoints(replication.name), enabled: chooses });
   const point = chosen === null ? null : Number(chosen);
-  // An older point loses what came after it.
+  // An older point loses all later writes.
   const force = isForced(replication) || (point !== null && point !== replication.progress.last_point);
   const loses = replication.role === "target" || replication.progress.state === "split";
   const change = useChange({
@@ -51,7 +51,7 @@ export function TaskDialog({ verb, replication, onClose }: { verb: Verb; replica
       if (verb === "Delete") go("/replications");
     },
   });
-  // What may lose data asks for the name.
+  // An action that may lose data asks for the name.
   const asks = verb === "Delete" || (verb === "Promote" && force) || (verb === "Demote" && loses);
   return (
     <Confirm opened onClose={onClose} title={`${verb}: ${replication.name}?`} {...(asks && { name: replication.name })} verb={verb} busy={change.isPending} error={change.error} onConfirm={() => change.mutate(undefined)}>
@@ -93,7 +93,7 @@ function text(verb: Verb, replication: Replication): ReactNode {
       return <>{tested.join(", ")} are deleted with what was written to them. Disconnect them from hosts first.</>;
     case "Promote":
       if (role === "source") return <>The volumes of {what} take writes again, and are replicated. Do this only if {remote} was not promoted: otherwise both arrays take writes.</>;
-      if (!isForced(replication)) return <>The source was demoted, and everything it has is here. Volumes of the last complete point are created, for hosts to use.</>;
+      if (!isForced(replication)) return <>The source was demoted, and this array has all of its data. Volumes of the last complete point are created, for hosts to use.</>;
       return <>{remote} may still take writes: make sure that no host writes there. What was written after the last complete point is not here, and is lost. Volumes of that point are created, for hosts to use.</>;
     case "Demote":
       if (role === "target") return <>The promoted volumes become read-only, and this array loses what was written to them: the source does not have it. They stay until they are deleted, and points of {remote} follow again.</>;

@@ -1,4 +1,4 @@
-/** Weekly windows as a person writes them, one a line: `mon-fri 08:00-18:00`. */
+/** Weekly windows as text, one per line: `mon-fri 08:00-18:00`. */
 import type { SchemaBandwidthWindow as BandwidthWindow, SchemaWeekday as Weekday, SchemaWeeklyWindow as WeeklyWindow } from "../../api/schema";
 import { exactBytes, parseBytes } from "../../format";
 
@@ -32,13 +32,13 @@ function parseLine(line: string): WeeklyWindow | undefined {
 
 const lines = (text: string) => text.split("\n").filter((line) => line.trim() !== "");
 
-/** The windows of a text; `undefined` if it has a line that is none. */
+/** The windows of a text; `undefined` if a line is not a window. */
 export function parseWindows(text: string): WeeklyWindow[] | undefined {
   const found = lines(text).map(parseLine);
   return found.some((it) => it === undefined) ? undefined : (found as WeeklyWindow[]);
 }
 
-/** The windows with limits of a text; `undefined` if it has a line that is none. */
+/** The windows with limits of a text; `undefined` if a line is not one. */
 export function parseLimits(text: string): BandwidthWindow[] | undefined {
   const found = lines(text).map((line): BandwidthWindow | undefined => {
     const [when = "", limit = "", ...rest] = line.split("=");
@@ -50,7 +50,7 @@ export function parseLimits(text: string): BandwidthWindow[] | undefined {
   return found.some((it) => it === undefined) ? undefined : (found as BandwidthWindow[]);
 }
 
-/** Days as ranges where they follow each other. */
+/** Days as text; consecutive days become ranges. */
 function daysText(days: Weekday[]): string {
   if (DAYS.every((day) => days.includes(day))) return "daily";
   const parts: string[] = [];

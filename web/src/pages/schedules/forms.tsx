@@ -16,7 +16,7 @@ const DAY = 86_400;
 
 type Values = { name: string; of: string | null; rules: { when: string; keep: number | string }[]; days: number | string };
 
-/** A new schedule, or another name, other rules of one. */
+/** Creates a schedule, or changes its name and rules. */
 export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedule; opened: boolean; onClose: () => void }) {
   const zone = useQuery({ ...settings(), enabled: opened });
   const form = useForm<Values>({
@@ -43,7 +43,7 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
       if (schedule) return answer(api.PATCH("/api/v1/schedules/{name}", { params: { path: { name: schedule.name } }, body: { ...body, ...(name !== schedule.name && { name }) } }));
       return answer(api.POST("/api/v1/schedules", { body: { name, ...subjectOf(of), ...body } }));
     },
-    done: (made) => (schedule ? `Schedule ${made.name} is changed.` : `Schedule ${made.name} is there.`),
+    done: (made) => (schedule ? `Schedule ${made.name} was changed.` : `Schedule ${made.name} was created.`),
     then: close,
   });
   return (
@@ -72,7 +72,7 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
           One more
         </Button>
         <Text size="xs" className="quiet" mt={4}>
-          hourly, daily, weekly, monthly, yearly, or five fields as cron has them: 0 22 * * 1-5. Times are those of {zone.data?.time_zone ?? "the array’s time zone"}.
+          hourly, daily, weekly, monthly, yearly, or five fields of cron: 0 22 * * 1-5. Times are those of {zone.data?.time_zone ?? "the array’s time zone"}.
         </Text>
       </fieldset>
       <NumberInput label="Retention lock in days" description="Snapshots cannot be deleted before this age. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />

@@ -12,7 +12,7 @@ import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 
-/** Where administrators reach the array: the address of the options, and one that can be changed here. */
+/** The addresses of the API: the address of the options, and an address that the page changes. */
 export function ApiAddressPanel() {
   const { data, error } = useQuery(apiAddress());
   const [changing, setChanging] = useState(false);

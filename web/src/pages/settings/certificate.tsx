@@ -13,7 +13,7 @@ import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 
-/** What browsers and programs see of the array when they connect. */
+/** The certificate that the array sends to browsers and programs. */
 export function CertificatePanel() {
   const { data, error } = useQuery(certificate());
   const [opened, setOpened] = useState(false);
@@ -55,7 +55,7 @@ export function CertificatePanel() {
   );
 }
 
-/** What a browser shows of the certificate, to compare; left out where the browser reckons none. */
+/** The certificate's fingerprint as browsers show it, to compare; left out if the browser can't compute it. */
 function Fingerprint({ chain }: { chain: string }) {
   const { data } = useQuery({ queryKey: ["fingerprint", chain], queryFn: () => fingerprint(chain), staleTime: Infinity });
   if (!data) return null;
@@ -70,7 +70,7 @@ function Fingerprint({ chain }: { chain: string }) {
 /** The digest of the first certificate of the chain, as `AB:CD:…`. */
 async function fingerprint(chain: string): Promise<string | null> {
   const first = /-----BEGIN CERTIFICATE-----([^-]+)-----END/.exec(chain)?.[1];
-  // Browsers reckon only where they trust the way, such as over TLS or on the same machine.
+  // Browsers compute digests only in a secure context, such as over TLS or on the same machine.
   if (!first || !window.isSecureContext) return null;
   const digest = await crypto.subtle.digest("SHA-256", Uint8Array.from(atob(first.replace(/\s/g, "")), (it) => it.charCodeAt(0)));
   return [...new Uint8Array(digest)].map((it) => it.toString(16).padStart(2, "0").toUpperCase()).join(":");

@@ -11,7 +11,7 @@ import { save } from "../../parts/chart";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 
-/** Bytes that the array takes in a request. */
+/** Largest request that the array accepts, in bytes. */
 const MAX_BYTES = 1 << 20;
 
 const ACTIONS: Record<Action, { text: string; color: string }> = {
@@ -24,7 +24,7 @@ const ACTIONS: Record<Action, { text: string; color: string }> = {
   unchanged: { text: "unchanged", color: "gray" },
 };
 
-/** The configuration as one document: export, and import after a look at what it would do. */
+/** The configuration as one document: export, and import after a preview of its changes. */
 export function ConfigurationPanel() {
   const name = useQuery(array()).data?.name ?? "ashlar";
   const [chosen, setChosen] = useState<{ name: string; document: Import["document"] }>();
@@ -72,7 +72,7 @@ export function ConfigurationPanel() {
   );
 }
 
-/** The document in a file; its fields are the array's to judge. */
+/** The document in a file; the array checks its fields. */
 async function read(file: File): Promise<Import["document"]> {
   if (file.size > MAX_BYTES) throw new Error("The document has more than 1 MiB: import it section by section.");
   const document: unknown = await file
@@ -83,7 +83,7 @@ async function read(file: File): Promise<Import["document"]> {
   return document as Import["document"];
 }
 
-/** What an import would do, and the import. */
+/** The preview of an import, and the import. */
 function ImportModal({ file, document, onClose }: { file: string; document: Import["document"]; onClose: () => void }) {
   const [overwrite, setOverwrite] = useState<string[]>([]);
   const [all, setAll] = useState(false);
@@ -167,5 +167,5 @@ function ImportModal({ file, document, onClose }: { file: string; document: Impo
   );
 }
 
-/** Whether something is made of a step. */
+/** Whether an import changes anything in the step. */
 const changes = ({ action }: Step) => action === "create" || action === "overwrite";

@@ -19,7 +19,7 @@ import { ROLES } from "./users";
 
 type Task = { verb: "change" | "delete"; directory: Directory };
 
-/** Directories elsewhere whose people may sign in. */
+/** External directories whose users can log in. */
 export function DirectoriesPanel() {
   const { data, error } = useQuery(directories());
   const [creating, setCreating] = useState(false);
@@ -111,7 +111,7 @@ function GrantInputs({ grants, set }: { grants: Grant[]; set: (grants: Grant[]) 
 
 type Kind = Settings["kind"];
 
-/** Everything that settings of any kind hold, as people write it. */
+/** The form's values of all kinds of directories, as typed. */
 type Values = {
   kind: Kind;
   issuer: string;
@@ -164,8 +164,8 @@ function settingsOf(values: Values): Settings {
 const of = (kind: Kind, wrong: RegExp, says: string) => (text: string, values: Values) => (values.kind === kind && !wrong.test(text.trim()) ? says : null);
 
 const RULES = {
-  issuer: of("oidc", /^https?:\/\/\S+$/, "It begins with https://."),
-  client_id: of("oidc", /./, "The provider says it."),
+  issuer: of("oidc", /^https?:\/\/\S+$/, "Write a URL that begins with https://."),
+  client_id: of("oidc", /./, "Copy the client ID from the provider."),
   address: of("oidc", /^https?:\/\/[^/\s]+\/?$/, "Write https:// and a name, such as https://array.example.com."),
   server: of("ldap", /^ldaps?:\/\/[^/\s]+$/, "Write ldaps:// and a name, such as ldaps://ldap.example.com."),
   base: of("ldap", /=/, "Write a distinguished name, such as ou=people,dc=example,dc=com."),
@@ -244,7 +244,7 @@ function ChangeDirectory({ directory: { name, settings, grants, enabled, has_sec
       <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
       <SettingsInputs form={form} />
       <Textarea label="Trusted certificates" description="PEM. Empty: certificates of the system." autosize minRows={1} maxRows={6} {...form.getInputProps("ca")} />
-      <PasswordInput label={SECRETS[form.values.kind]} description={has_secret ? "There is one; it stays when this is empty and nothing above changes." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />
+      <PasswordInput label={SECRETS[form.values.kind]} description={has_secret ? "Empty: the stored secret stays, unless a field above changes." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />
       <GrantInputs grants={form.values.grants} set={(grants) => form.setFieldValue("grants", grants)} />
       <Switch label="Enabled" {...form.getInputProps("enabled", { type: "checkbox" })} />
     </FormModal>

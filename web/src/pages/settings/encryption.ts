@@ -1,6 +1,6 @@
 import type { SchemaEncryption as Encryption } from "../../api/schema";
 
-/** What the key of what is on the drives is locked with. */
+/** The source of the key that wraps the data encryption key. */
 export const ENCRYPTION: Record<Encryption, string> = {
   none: "not encrypted",
   file: "encrypted, locked with a key file",

@@ -13,7 +13,7 @@ import { nameError } from "../../parts/size-input";
 import { TimeZoneInput } from "../../parts/time-zone";
 import { ENCRYPTION } from "./encryption";
 
-/** Its name and what is set for all of it, and by what hosts know it. */
+/** The array's name, its general settings, and its target names. */
 export function GeneralSettings() {
   const { data, error } = useQuery(settings());
   return (
@@ -29,7 +29,7 @@ export function GeneralSettings() {
 
 type Stretch = { amount: number | string; unit: string };
 
-/** Names of stretches of time, with their seconds. */
+/** Units of time, with their seconds. */
 const UNITS: [string, number][] = [
   ["days", 86_400],
   ["hours", 3_600],
@@ -37,7 +37,7 @@ const UNITS: [string, number][] = [
   ["seconds", 1],
 ];
 
-/** The largest unit in which it is a whole number. */
+/** The largest unit in which a time is a whole number. */
 function inUnits(seconds: number): Stretch {
   const [unit, length] = UNITS.find(([, length]) => seconds >= length && seconds % length === 0) ?? ["seconds", 1];
   return { amount: seconds / length, unit };
@@ -64,7 +64,7 @@ function StretchInput({ label, unit, says, amountProps, unitProps }: { label: st
   );
 }
 
-/** What holds now, and from when on a change does. */
+/** The present value, and the time from which a change applies. */
 function threadsSay({ threads_now, threads_by_option }: Settings): string {
   const now = `${threads_now} since the start`;
   return threads_by_option ? `${now}, by an option, which goes before what is set here.` : `${now}. A change holds from the next start. Empty: one for each processor.`;

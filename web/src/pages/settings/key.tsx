@@ -13,7 +13,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { ENCRYPTION } from "./encryption";
 
-/** What the drives are encrypted with, and another key in its place. */
+/** The drives' encryption, and the rotation of its key. */
 export function KeyPanel() {
   const { data, error } = useQuery(driveKey());
   const [opened, setOpened] = useState(false);
@@ -66,7 +66,7 @@ export function KeyPanel() {
 
 const DONE: Record<Exclude<Encryption, "none">, string> = {
   file: "The key file has a new key. Copy it to a safe place.",
-  passphrase: "The drives have another passphrase. The next start of the array needs it.",
+  passphrase: "The drives have the new passphrase. The next start of the array needs it.",
   kmip: "The drives are encrypted with the other key of the server.",
 };
 
@@ -93,7 +93,7 @@ function ChangeKey({ source, opened, onClose }: Props & { source: Encryption }) 
     initialValues: { key: "", again: "" },
     validate: {
       key: (key) => (words ? (key.length < 12 ? "12 characters or more." : null) : key === "" ? "Give its identifier." : null),
-      again: (again, { key }) => (!words || again === key ? null : "It is not the same."),
+      again: (again, { key }) => (!words || again === key ? null : "The passphrases differ."),
     },
   });
   const close = () => {

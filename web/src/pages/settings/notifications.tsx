@@ -173,7 +173,7 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
     initialValues: { name: "", kind: "email", severity: "warning", url: "", host: "", port: PORTS.email, tls: true, protection: "starttls", user: "", from: "", to: "", secret: "", content: ["alerts", "events", "audit"] },
     validate: {
       name: nameError,
-      url: (url, { kind }) => (kind === "webhook" && !/^https?:\/\/\S+$/.test(url) ? "It begins with https:// or http://." : null),
+      url: (url, { kind }) => (kind === "webhook" && !/^https?:\/\/\S+$/.test(url) ? "Write a URL that begins with https:// or http://." : null),
       host: needed("Give a name or an address.", ["email", "syslog", "snmp"]),
       port: (port, { kind }) => (kind === "webhook" || (Number(port) >= 1 && Number(port) <= 65535) ? null : "1 to 65535."),
       from: needed("Give the sender’s address.", ["email"]),
@@ -250,7 +250,7 @@ function ChangeTarget({ target, onClose }: { target: Target; onClose: () => void
       <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
       <Select label="Alerts" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
       {target.destination.kind === "syslog" && <MultiSelect label="Content" data={CONTENT} {...form.getInputProps("content")} />}
-      {secret && <PasswordInput label={`New ${secret.label.toLowerCase()}`} description={target.has_secret ? "There is one; it stays when this is empty." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />}
+      {secret && <PasswordInput label={`New ${secret.label.toLowerCase()}`} description={target.has_secret ? "Empty: the stored secret stays." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />}
       <Switch label="Enabled" {...form.getInputProps("enabled", { type: "checkbox" })} />
     </FormModal>
   );

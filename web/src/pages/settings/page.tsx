@@ -1,4 +1,4 @@
-/** What holds for the array as a whole, a part on each address below `/settings`. */
+/** The settings of the whole array, in parts at addresses below `/settings`. */
 import { Stack, Tabs, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useLocation } from "wouter";
@@ -34,7 +34,7 @@ const PARTS: Part[] = [
   { name: "support", label: "Support", admin: true, show: () => <SupportPanel /> },
 ];
 
-/** Where hosts and administrators reach the array. */
+/** The addresses for hosts and administrators. */
 function Addresses() {
   return (
     <Stack gap="md">

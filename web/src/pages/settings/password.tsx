@@ -7,14 +7,17 @@ import { FormModal } from "../../parts/form";
 
 export const passwordError = (password: string) => (password.length < 8 || password.length > 256 ? "8 to 256 characters." : null);
 
-/** Changes a password, which ends the user's sessions. Users who change their own get a new session. */
+/**
+ * Changes a password. The change ends the user's sessions; after a change of one's own password the page gets a new
+ * session.
+ */
 export function SetPassword({ user, opened, onClose }: { user: string; opened: boolean; onClose: () => void }) {
   const who = useSession();
   const own = who.at === "in" && who.user === user;
   const inSession = own && !who.byToken;
   const form = useForm({
     initialValues: { current: "", password: "", again: "" },
-    validate: { current: (current) => (inSession && current === "" ? "Give the password that you have now." : null), password: passwordError, again: (again, { password }) => (again === password ? null : "It is not the same.") },
+    validate: { current: (current) => (inSession && current === "" ? "Enter your current password." : null), password: passwordError, again: (again, { password }) => (again === password ? null : "The passwords differ.") },
   });
   const close = () => {
     onClose();

@@ -22,7 +22,7 @@ const STATES: Record<State, { color: "teal" | "gray" | "red"; label: string }> =
   elsewhere: { color: "gray", label: "on its controller" },
 };
 
-/** Where hosts reach the array: what options of the start give, and what is added here. */
+/** The portals: those of the options, and those added here. */
 export function PortalsPanel() {
   const { data, error } = useQuery(portals());
   const [adding, setAdding] = useState(false);
@@ -66,7 +66,7 @@ export function PortalsPanel() {
   );
 }
 
-/** Whose it is, and by which controller it is served if its address moves. */
+/** The controller of a portal, and the serving controller if its address moves. */
 function ControllerOf({ portal: { controller, moves, served_by } }: { portal: Portal }) {
   return (
     <>

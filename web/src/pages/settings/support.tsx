@@ -7,7 +7,7 @@ import { ProblemAlert } from "../../parts/problem";
 import { save } from "../../parts/chart";
 import { ConfigurationPanel } from "./configuration";
 
-/** What the array gives away as files. */
+/** The array's downloads. */
 export function SupportPanel() {
   return (
     <Stack gap="md">

@@ -20,7 +20,7 @@ import { DataTable, type Column } from "../../parts/table";
 import { ROLES } from "./users";
 
 const DAY = 86_400_000;
-/** How long a new token is good, in days; none forever. */
+/** Validity of a new token in days; empty: without end. */
 const LIVES = [
   { value: "30", label: "30 days" },
   { value: "90", label: "90 days" },
@@ -123,7 +123,7 @@ function CreateToken({ opened, onClose, onMade }: CreateProps) {
   );
 }
 
-/** The secret of a new token. Only its hash is kept, so this is the one time. */
+/** The secret of a new token. The array keeps only its hash, so the secret is shown once. */
 function Secret({ name, secret, onClose }: { name: string; secret: string; onClose: () => void }) {
   return (
     <Modal opened onClose={onClose} title={`Token ${name}`} closeOnClickOutside={false}>

@@ -18,7 +18,7 @@ const PARTS: Record<FormatPart, string> = {
   replication_link: "Replication between arrays",
 };
 
-/** The formats of the array, and the commit to the newest. */
+/** The array's formats, and the commit to the newest ones. */
 export function UpgradePanel() {
   const { data, error } = useQuery(upgrade());
   const [asked, setAsked] = useState(false);

@@ -18,7 +18,7 @@ import { nameError } from "../../parts/size-input";
 import { DataTable, type Column } from "../../parts/table";
 import { passwordError, SetPassword } from "./password";
 
-/** What each role may do, for choices. */
+/** The privileges of each role as text for choices. */
 export const ROLES: { value: Role; label: string }[] = [
   { value: "viewer", label: "viewer: read-only access" },
   { value: "operator", label: "operator: manage volumes, snapshots and hosts" },
@@ -83,7 +83,7 @@ export function UsersPanel() {
 function CreateUser({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const form = useForm<{ name: string; role: Role; password: string; again: string }>({
     initialValues: { name: "", role: "operator", password: "", again: "" },
-    validate: { name: nameError, password: passwordError, again: (again, { password }) => (again === password ? null : "It is not the same.") },
+    validate: { name: nameError, password: passwordError, again: (again, { password }) => (again === password ? null : "The passwords differ.") },
   });
   const close = () => {
     onClose();

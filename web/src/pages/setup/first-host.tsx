@@ -12,13 +12,13 @@ import { Step } from "./step";
 /** The created host and volume. */
 export type Given = { host: string; volume: string };
 
-/** A host, a volume, and the one sees the other. */
+/** Creates a host and a volume, and connects them. */
 export function FirstHost({ onBack, onDone }: { onBack: () => void; onDone: (given: Given) => void }) {
   const form = useForm({
     initialValues: { host: "", names: "", volume: "", size: "1 TiB" },
     validate: { host: nameError, names: namesError, volume: nameError, size: (text) => sizeError(text) },
   });
-  // What a try before this one made, when the array refused what came after it.
+  // The objects that an earlier attempt created before a refusal.
   const made = useRef<Partial<Given>>({});
   const give = useChange({
     run: async ({ host, names, volume, size }: typeof form.values) => {

@@ -28,7 +28,7 @@ function Identity({ drive: { path, health } }: { drive: Drive }) {
   );
 }
 
-/** The drives of the array, and more of them picked from those of the server. */
+/** The array's drives, and a choice of more drives of the server. */
 export function Found({ onNext }: { onNext: () => void }) {
   const { data, error } = useQuery(array());
   const shelf = useQuery(drives());

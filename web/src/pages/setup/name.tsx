@@ -11,7 +11,7 @@ import { Step } from "./step";
 
 type Props = { onBack: () => void; onNext: () => void };
 
-/** What people call the array, and where its schedules look at the clock. */
+/** The name of the array, and the time zone of its schedules. */
 export function NameStep(props: Props) {
   const { data, error } = useQuery(settings());
   if (data) return <Named {...props} name={data.name} zone={data.time_zone} />;

@@ -4,10 +4,10 @@ import { array } from "../../api/queries";
 import { CopyText } from "../../parts/copy";
 import { Step } from "./step";
 
-/** Only this machine reaches these. */
+/** Addresses that only this machine reaches. */
 const isLoopback = (portal: string) => /^(127\.|\[::1\]|localhost)/.test(portal);
 
-/** By which addresses hosts reach it. They are given to the daemon, so there is nothing to fill in. */
+/** The addresses for hosts. They are options of the daemon, so the step has no fields. */
 export function NetworkStep({ onBack, onNext }: { onBack: () => void; onNext: () => void }) {
   const { data } = useQuery(array());
   return (

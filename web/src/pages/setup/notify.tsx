@@ -4,7 +4,7 @@ import { notificationTargets } from "../../api/queries";
 import { NotificationsPanel } from "../settings/notifications";
 import { Step } from "./step";
 
-/** Notification targets for alerts: without one a failed drive is not reported. */
+/** Notification targets for alerts: without a target the array reports no failed drive. */
 export function NotifyStep({ onBack, onNext }: { onBack: () => void; onNext: () => void }) {
   const { data } = useQuery(notificationTargets());
   const none = data?.length === 0;

@@ -10,7 +10,7 @@ import { sessionCount } from "../hosts/sessions";
 import type { Given } from "./first-host";
 import { Step } from "./step";
 
-/** What is left to do is done on the host; the page sees it happen. */
+/** The steps on the host; the page shows when the host has logged in. */
 export function OnTheHost({ given }: { given: Given }) {
   const { data, error } = useQuery({ ...host(given.host), refetchInterval: 2_000 });
   return (

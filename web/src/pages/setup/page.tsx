@@ -1,4 +1,4 @@
-/** The first run: from drives to a disk on a host. Each step shows what is so, or asks for little. */
+/** The first run: from drives to a disk on a host. Each step shows the present state or asks for a few values. */
 import { Stepper } from "@mantine/core";
 import { useState } from "react";
 import { Page } from "../../parts/page";

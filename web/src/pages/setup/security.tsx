@@ -12,7 +12,7 @@ import { Step } from "./step";
 
 type Props = { onBack: () => void; onNext: () => void };
 
-/** Instead of the password that the first start printed, one of the administrator's own; and what the drives are encrypted with. */
+/** The step of the administrator's own password, in place of the printed one, and of the drives' encryption. */
 export function SecurityStep({ onBack, onNext }: Props) {
   const who = useSession();
   const user = who.at === "in" ? who.user : "";
@@ -21,9 +21,9 @@ export function SecurityStep({ onBack, onNext }: Props) {
   const form = useForm({
     initialValues: { current: "", password: "", again: "" },
     validate: {
-      current: (current, { password }) => (inSession && password !== "" && current === "" ? "Give the password that you have now." : null),
+      current: (current, { password }) => (inSession && password !== "" && current === "" ? "Enter your current password." : null),
       password: (password) => (password === "" ? null : passwordError(password)),
-      again: (again, { password }) => (again === password ? null : "It is not the same."),
+      again: (again, { password }) => (again === password ? null : "The passwords differ."),
     },
   });
   const save = useChange({

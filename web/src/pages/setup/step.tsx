@@ -4,7 +4,7 @@ import { Panel } from "../../parts/panel";
 
 type StepProps = { title: string; onBack?: () => void; children: ReactNode; forward: ReactNode };
 
-/** What a step has around its content. */
+/** The frame of a step. */
 export function Step({ title, onBack, children, forward }: StepProps) {
   return (
     <Panel title={title}>

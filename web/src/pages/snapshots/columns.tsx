@@ -5,7 +5,7 @@ import { Dot } from "../../parts/dot";
 import { RowLink } from "../../parts/row-link";
 import type { Column } from "../../parts/table";
 
-/** Still kept from everybody's hands. */
+/** Whether the retention lock is still in force. */
 const locked = (it: Snapshot) => it.retain_until != null && Date.parse(it.retain_until) > Date.now();
 
 export function Kept({ snapshot }: { snapshot: Snapshot }) {
@@ -28,7 +28,7 @@ const source: Column<Snapshot> = {
         {it.source}
       </Link>
     ) : (
-      <span className="quiet">a volume that is gone</span>
+      <span className="quiet">a deleted volume</span>
     ),
   wide: true,
 };
@@ -41,5 +41,5 @@ const rest: Column<Snapshot>[] = [
 
 export const COLUMNS: Column<Snapshot>[] = [taken, name, source, ...rest, { name: "Connected to", key: (it) => it.connections.length, cell: (it) => count(it.connections.length), right: true, wide: true }];
 
-/** On the page of their volume. */
+/** Columns on the page of the volume. */
 export const OF_ONE: Column<Snapshot>[] = [taken, name, ...rest];

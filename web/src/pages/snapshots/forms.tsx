@@ -22,7 +22,7 @@ const HOUR = 3_600_000;
 
 const fromNow = (amount: number, unit: string) => utcFromNow(amount * (unit === "hours" ? HOUR : 24 * HOUR));
 
-/** Takes a snapshot of a volume or a group; of one that is chosen when none is given. */
+/** Takes a snapshot of the given volume or group, or of one that the user chooses. */
 export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volume?: string; group?: string }) {
   const [, go] = useLocation();
   const choose = !volume && !group;
@@ -72,7 +72,7 @@ export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volu
   );
 }
 
-/** Puts the content of a snapshot in its volume's place. */
+/** Restores a volume from a snapshot. */
 export function RestoreVolume({ snapshot, opened, onClose }: Window & { snapshot: Snapshot }) {
   const [, go] = useLocation();
   const source = snapshot.source ?? "";
@@ -96,7 +96,7 @@ export function RestoreVolume({ snapshot, opened, onClose }: Window & { snapshot
   );
 }
 
-/** A volume of its own with the content of a snapshot. */
+/** Creates a clone of a snapshot. */
 export function CloneSnapshot({ snapshot, opened, onClose }: Window & { snapshot: Snapshot }) {
   const [, go] = useLocation();
   const form = useForm({ initialValues: { name: `${snapshot.source ?? snapshot.name}-copy` }, validate: { name: nameError } });
@@ -116,7 +116,7 @@ export function CloneSnapshot({ snapshot, opened, onClose }: Window & { snapshot
   );
 }
 
-/** Another name, writable or not, and a longer time to be kept. */
+/** Changes the name, write permission and retention lock. */
 export function ChangeSnapshot({ snapshot, opened, onClose }: Window & { snapshot: Snapshot }) {
   const [, go] = useLocation();
   const form = useForm<{ name: string; writable: boolean; days: number | string }>({
@@ -131,7 +131,7 @@ export function ChangeSnapshot({ snapshot, opened, onClose }: Window & { snapsho
           body: { ...(name !== snapshot.name && { name }), ...(writable !== snapshot.writable && { writable }), ...(Number(days) > 0 && { retain_until: fromNow(Number(days), "days") }) },
         }),
       ),
-    done: (now) => `Snapshot ${now.name} is changed.`,
+    done: (now) => `Snapshot ${now.name} was changed.`,
     then: (now) => {
       onClose();
       if (now.name !== snapshot.name) go(snapshotPath(now.name), { replace: true });

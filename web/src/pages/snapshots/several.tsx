@@ -11,7 +11,7 @@ import { Confirm } from "../../parts/confirm";
 import { isLocked } from "../undeletable";
 
 export function SeveralSnapshots({ snapshots, clear }: { snapshots: Snapshot[]; clear: () => void }) {
-  // Those that were selected at the click, by their ids, whatever others change or name like them since.
+  // The snapshots selected at the click, by their ids: later changes and equal names do not matter.
   const [asked, setAsked] = useState<Snapshot[]>();
   const remove = useChange({
     run: () => each(asked ?? [], (it) => it.name, (it) => answer(api.DELETE("/api/v1/snapshots/{name}", { params: { path: { name: it.id } } }))),

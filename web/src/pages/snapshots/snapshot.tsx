@@ -86,7 +86,7 @@ function Facts({ snapshot }: { snapshot: Snapshot }) {
                 {snapshot.source}
               </Link>
             ) : (
-              "a volume that is gone"
+              "a deleted volume"
             )}
           </dd>
           <dt>Taken</dt>

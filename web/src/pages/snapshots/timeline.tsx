@@ -4,7 +4,7 @@ import type { SchemaSnapshot as Snapshot } from "../../api/schema";
 import { moment } from "../../format";
 import { Panel } from "../../parts/panel";
 
-/** Volumes that get a line; the table below has all. */
+/** Largest number of volumes with a line; the table below lists all. */
 const LINES = 12;
 
 /** Snapshots of each volume along one axis of time: from the oldest, at the left, to now. */
@@ -14,7 +14,7 @@ export function Timeline({ snapshots, now }: { snapshots: Snapshot[]; now: numbe
   const at = (time: number) => `${((time - first) / (now - first)) * 100}%`;
   const bySource = new Map<string, Snapshot[]>();
   for (const it of snapshots) {
-    const source = it.source ?? "volumes that are gone";
+    const source = it.source ?? "deleted volumes";
     bySource.set(source, [...(bySource.get(source) ?? []), it]);
   }
   const lines = [...bySource];

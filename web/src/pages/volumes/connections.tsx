@@ -15,7 +15,7 @@ import { DataTable, type Column } from "../../parts/table";
 import { sessionCount } from "../hosts/sessions";
 import { DisconnectVolume } from "./forms";
 
-/** Who sees a volume or a snapshot. */
+/** The connections of a volume or a snapshot. */
 export function Connections({ of, onConnect }: { of: { connections: Connection[] }; onConnect: () => void }) {
   const [leaving, setLeaving] = useState<Connection>();
   const known = useQuery({ ...hosts(), enabled: of.connections.length > 0 }).data;

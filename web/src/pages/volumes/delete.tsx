@@ -1,4 +1,4 @@
-/** Deletes a volume, and its snapshots if that is chosen. */
+/** Deletes a volume, and on request its snapshots. */
 import { Radio, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -23,7 +23,7 @@ export function DeleteVolume({ volume, opened, onClose }: { volume: Volume; open
   const blocked = connectedText(volume) ?? used;
   const remove = useChange({
     run: async () => {
-      // The volume first: when it is refused, its snapshots are untouched.
+      // The volume is deleted first: a refusal leaves the snapshots unchanged.
       await answer(api.DELETE("/api/v1/volumes/{name}", { params: { path: { name: volume.name } } }));
       return each(doomed, (it) => it.name, (it) => answer(api.DELETE("/api/v1/snapshots/{name}", { params: { path: { name: it.name } } })));
     },

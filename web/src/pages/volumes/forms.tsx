@@ -14,7 +14,7 @@ type Window = { opened: boolean; onClose: () => void };
 
 const path = (name: string) => `/volumes/${encodeURIComponent(name)}`;
 
-/** A new volume, seen by a host at once when one is chosen. */
+/** Creates a volume, and connects it to a chosen host. */
 export function CreateVolume({ opened, onClose }: Window) {
   const [, go] = useLocation();
   const known = useQuery({ ...hosts(), enabled: opened });
@@ -70,7 +70,7 @@ export function CreateVolume({ opened, onClose }: Window) {
   );
 }
 
-/** A volume with the same content, which takes no space until one of the two changes. */
+/** Creates a clone. The clone takes no space until one of the two volumes changes. */
 export function CloneVolume({ volume, opened, onClose }: Window & { volume: Volume }) {
   const [, go] = useLocation();
   const form = useForm({ initialValues: { name: `${volume.name}-clone` }, validate: { name: nameError } });
@@ -90,7 +90,7 @@ export function CloneVolume({ volume, opened, onClose }: Window & { volume: Volu
   );
 }
 
-/** A new size. Shrinking destroys, so it is asked for twice. */
+/** Changes the size. Shrinking destroys data, so the form asks twice. */
 export function ResizeVolume({ volume, opened, onClose }: Window & { volume: Volume }) {
   const form = useForm({
     initialValues: { size: exactBytes(volume.size), shrink: false },
@@ -114,7 +114,7 @@ export function ResizeVolume({ volume, opened, onClose }: Window & { volume: Vol
   );
 }
 
-/** Another name, another group, other protocols. */
+/** Changes the name, group and protocols. */
 export function ChangeVolume({ volume, opened, onClose }: Window & { volume: Volume }) {
   const [, go] = useLocation();
   const known = useQuery({ ...groups(), enabled: opened });
@@ -137,7 +137,7 @@ export function ChangeVolume({ volume, opened, onClose }: Window & { volume: Vol
   );
 }
 
-/** Lets one more host, or all hosts of a group, see the volume or snapshot. */
+/** Connects the volume or snapshot to a host or host group. */
 export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { name: string; connections: Connection[] } }) {
   const known = useQuery({ ...hosts(), enabled: opened });
   const families = useQuery({ ...hostGroups(), enabled: opened });
@@ -181,7 +181,7 @@ export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { 
   );
 }
 
-/** Takes the volume from a host, or from all hosts of a group. */
+/** Disconnects the volume from a host or host group. */
 export function DisconnectVolume({ connection, onClose }: { connection: Connection; onClose: () => void }) {
   const { volume, host, host_group } = connection;
   const disconnect = useChange({

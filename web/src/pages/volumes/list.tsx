@@ -37,10 +37,10 @@ const COLUMNS: Column<Volume>[] = [
   { name: "Created", sort: "created", cell: (volume) => <span className="quiet">{moment(volume.created)}</span>, right: true, wide: "xl", optional: true },
 ];
 
-/** The fields that the filters are about. */
+/** The fields of the filters. */
 const FILTERED: Record<string, string> = { Group: "group", Host: "connections.host", "Host group": "connections.host_group" };
 
-/** What the array is asked for. */
+/** The request for a page of volumes. */
 export function partOf({ words, chosen, column, down, page }: Shown): Part {
   const field = COLUMNS.find(({ name }) => name === column)?.sort ?? "name";
   const sort = down ? `-${field}` : field;
@@ -52,7 +52,7 @@ export function partOf({ words, chosen, column, down, page }: Shown): Part {
   return { limit: PAGE_ROWS, offset: (page - 1) * PAGE_ROWS, sort: field === "name" ? sort : `${sort},name`, ...(filter && { filter }), ...(label && { label }), ...(words.trim() && { search: words.trim() }) };
 }
 
-/** Filters whose choices are fetched when they open. */
+/** The filters; each fetches its choices when it opens. */
 function useFilters(): Filter<Volume>[] {
   const [opened, setOpened] = useState<Record<string, boolean>>({});
   const names = (list: { name: string }[] | undefined) => list?.map(({ name }) => name) ?? [];
@@ -65,9 +65,11 @@ function useFilters(): Filter<Volume>[] {
   return Object.entries(choices).map(([label, choices]) => ({ label, of: () => [], choices, onOpen: () => setOpened((now) => ({ ...now, [label]: true })) }));
 }
 
-/** Milliseconds between two looks at the page, whose figures of performance are of the last seconds. Other changes come by the event stream. */
+/**
+ * Milliseconds between two requests for a page, for its performance figures. The event stream reports other changes.
+ */
 const REFRESH_MS = 5_000;
-/** Milliseconds after the last key of a search until the array is asked. */
+/** Milliseconds from the last key of a search to the request. */
 const TYPED_MS = 200;
 
 function Limit({ volume: { limits } }: { volume: Volume }) {

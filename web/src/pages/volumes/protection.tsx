@@ -1,4 +1,4 @@
-/** How the contents of a volume are protected over time: schedules, newest snapshot, retention locks. */
+/** The protection of a volume's contents over time: schedules, newest snapshot, retention locks. */
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
@@ -10,7 +10,7 @@ import { Panel } from "../../parts/panel";
 import { Rules } from "../schedules/rules";
 import { useSnapshotsOf } from "../snapshots/forms";
 
-/** Schedules that take snapshots of a volume: by itself, or by its group. */
+/** Schedules that take snapshots of a volume or of its group. */
 export const schedulesOf = (all: readonly Schedule[], volume: Pick<Volume, "name" | "group">): Schedule[] => all.filter((it) => it.volume === volume.name || (volume.group != null && it.group === volume.group));
 
 /** The retention lock that ends last, if one is in force. */

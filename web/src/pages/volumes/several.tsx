@@ -1,4 +1,7 @@
-/** Actions for several volumes at once. Volumes are changed and deleted by their ids: another one may have got the name since it was read. */
+/**
+ * Actions for several volumes at once. Volumes are changed and deleted by their ids: a name may belong to another
+ * volume since.
+ */
 import { Button, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
@@ -20,7 +23,7 @@ const name = (it: Volume) => it.name;
 const them = (count: number) => plural(count, "volume");
 
 export function SeveralVolumes({ volumes, clear }: { volumes: Volume[]; clear: () => void }) {
-  // Those that were selected at the click: later changes by others do not change the question under the reader.
+  // The volumes selected at the click: later changes by other users do not change the open dialog.
   const [asked, setAsked] = useState<{ verb: Verb; volumes: Volume[] }>();
   const close = () => setAsked(undefined);
   const done = () => {

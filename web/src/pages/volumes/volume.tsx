@@ -152,7 +152,7 @@ function Identity({ volume }: { volume: Volume }) {
   );
 }
 
-/** Its moments, to go back to. */
+/** The snapshots of the volume. */
 function Snapshots({ volume, onTake }: { volume: Volume; onTake: () => void }) {
   const rows = useSnapshotsOf(volume.name);
   const button = (
