@@ -7,7 +7,7 @@
 
 use crate::columns::{COLUMNS, TEXTS};
 use bytesize::ByteSize;
-use client::table::Schema;
+use client::table::{Schema, named};
 use comfy_table::{Table, presets};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -36,7 +36,7 @@ impl Shown {
     /// By a schema. A list is shown without the object around its items.
     pub fn of(mut value: Value, schema: &'static str) -> Self {
         let total = value["total"].as_u64();
-        let list = Schema::named(schema).is_some_and(|schema| schema.property("items").is_some());
+        let list = named(schema).is_some_and(|schema| schema.property("items").is_some());
         if let Some(items) = value.get_mut("items").filter(|_| list) {
             value = items.take();
         }
@@ -64,7 +64,7 @@ impl Shown {
     /// The table with every field.
     pub fn wide(&self) -> String {
         match &self.view {
-            View::Schema(name) if self.value.is_array() => match Schema::named(name).and_then(item_of) {
+            View::Schema(name) if self.value.is_array() => match named(name).and_then(item_of) {
                 Some(item) => {
                     let all = item.properties.iter().map(|(name, _)| (label(name), format!("{{{name}}}")));
                     lines_of(item, &all.collect::<Vec<_>>(), &self.value)
@@ -80,7 +80,7 @@ impl Shown {
         match &self.view {
             View::Texts(texts) => texts.clone(),
             View::Text(text) => text(&self.value),
-            View::Schema(name) => match Schema::named(name) {
+            View::Schema(name) => match named(name) {
                 Some(schema) if self.value.is_array() => list(name, schema, &self.value),
                 Some(schema) => details(schema, &self.value),
                 None => format!("{:#}\n", self.value),
@@ -91,7 +91,7 @@ impl Shown {
 
 /// The schema that a reference, or the one alternative besides null, refers to.
 fn resolved(schema: &'static Schema) -> &'static Schema {
-    match (schema.reference.and_then(Schema::named), schema.one_of) {
+    match (schema.reference.and_then(named), schema.one_of) {
         (Some(schema), _) => schema,
         (None, [one]) => resolved(one),
         (None, [first, second]) if second.reference.is_some() && first.reference.is_none() => {

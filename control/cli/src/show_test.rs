@@ -93,7 +93,7 @@ fn columns_are_fields_of_the_description() {
 #[test]
 fn columns_and_texts_are_of_schemas_that_exist() {
     for name in COLUMNS.iter().map(|(name, _)| name).chain(TEXTS.iter().map(|(name, _)| name)) {
-        assert!(Schema::named(name).is_some(), "{name}");
+        assert!(named(name).is_some(), "{name}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! A [`Request`] has the parameters and the type of the response; the caller sends it. `cargo xtask openapi --write`
 //! generates the modules again.
 
+mod described;
 mod generated;
 pub mod table;
 
