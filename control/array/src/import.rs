@@ -206,8 +206,9 @@ impl Transaction<'_> {
     /// A target as it is shown if its whole destination is that of the array: an operator has added what is there.
     fn without_known_url(&self, item: TargetItem) -> TargetItem {
         let config = self.array.config();
-        let is_known =
-            config.notification_targets.find(&item.name).is_some_and(|it| it.destination == item.destination);
+        let known = config.notification_targets.find(&item.name);
+        let whole = known.and_then(|it| self.array.parts.sealing.destination(it).ok());
+        let is_known = whole.is_some_and(|it| it == item.destination);
         let destination = if is_known { item.destination.shown() } else { item.destination };
         TargetItem { destination, ..item }
     }

@@ -1,9 +1,11 @@
 //! Operator requests about notification targets: e-mail, webhook, syslog, SNMP.
 
+use crate::array::Array;
 use crate::request::verbs;
+use crate::sealing::SealingKey;
 use crate::transaction::Transaction;
 use crate::view::NotificationTarget;
-use crate::{Error, Result, check};
+use crate::{Caller, Error, Result, check};
 use history::Severity;
 use notify::Deliver;
 use records::{
@@ -120,8 +122,17 @@ impl Transaction<'_> {
             }
         }
         let (id, created) = (NotificationTargetId(self.id64()), self.now());
-        let mut entry =
-            NotificationTargetEntry { id, name, created, destination, least, content, enabled, secret: None };
+        let mut entry = NotificationTargetEntry {
+            id,
+            name,
+            created,
+            destination,
+            url: None,
+            least,
+            content,
+            enabled,
+            secret: None,
+        };
         self.seal_for(&mut entry, secret.as_ref())?;
         self.put_target(entry, "created").await
     }
@@ -137,11 +148,14 @@ impl Transaction<'_> {
             self.array.config().notification_targets.free(&new)?;
             entry.name = new;
         }
-        // What is hidden of a destination stays if the rest is sent as it was shown.
-        let destination = change.destination.map(|new| new.completed_by(&entry.destination));
-        if let Some(destination) = destination.filter(|new| *new != entry.destination) {
-            entry.destination = destination;
-            entry.secret = None;
+        if let Some(new) = change.destination {
+            let known = self.array.parts.sealing.destination(&entry)?;
+            // What is hidden of a destination stays if the rest is sent as it was shown.
+            let new = new.completed_by(&known);
+            if new != known {
+                entry.destination = new;
+                (entry.url, entry.secret) = (None, None);
+            }
         }
         if let Some(secret) = &change.secret {
             self.seal_for(&mut entry, secret.as_ref())?;
@@ -172,14 +186,20 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    async fn put_target(&mut self, entry: NotificationTargetEntry, what: &str) -> Result<NotificationTarget> {
+    async fn put_target(
+        &mut self,
+        mut entry: NotificationTargetEntry,
+        what: &str,
+    ) -> Result<NotificationTarget> {
+        let sealing = self.array.parts.sealing.clone();
         // What is in use may be wrong by now, such as a certificate that has expired: it can be renamed and disabled all the same.
         let is_same = |known: &NotificationTargetEntry| {
-            (&known.destination, &known.secret) == (&entry.destination, &entry.secret)
+            (&known.destination, &known.url, &known.secret) == (&entry.destination, &entry.url, &entry.secret)
         };
         if !self.array.config().notification_targets.get(entry.id).is_some_and(is_same) {
-            entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
+            sealing.destination(&entry)?.check(entry.secret.is_some()).map_err(wrong)?;
         }
+        sealing.seal_destination(&mut entry, (self.array.env.random)())?;
         check_content(&entry)?;
         self.commit(vec![Edit::Put(Record::NotificationTarget(entry.clone()))]).await?;
         self.done(
@@ -189,6 +209,53 @@ impl Transaction<'_> {
             &format!("was {what}"),
         );
         Ok(self.array.notifier.show(&entry))
+    }
+}
+
+impl SealingKey {
+    /// The whole destination of a target.
+    ///
+    /// # Errors
+    /// When its address can't be opened.
+    pub(crate) fn destination(&self, target: &NotificationTargetEntry) -> Result<Destination> {
+        match (&target.url, &target.destination) {
+            (Some(sealed), Destination::Webhook { ca, .. }) => {
+                let url = self.open(sealed, &target.url_place())?.expose().to_owned();
+                Ok(Destination::Webhook { url, ca: ca.clone() })
+            }
+            (_, destination) => Ok(destination.clone()),
+        }
+    }
+
+    /// Seals what is not to be shown of a destination, also that of a record of an earlier release. `random`: a number that was
+    /// never used before with this key.
+    fn seal_destination(&self, target: &mut NotificationTargetEntry, random: u128) -> Result<()> {
+        let shown = target.destination.shown();
+        if let Destination::Webhook { url, .. } = &target.destination
+            && target.url.is_none()
+            && shown != target.destination
+        {
+            target.url = Some(self.seal(&Secret::new(url.clone()), &target.url_place(), random)?);
+            target.destination = shown;
+        }
+        Ok(())
+    }
+}
+
+impl Array {
+    /// Seals the addresses of webhooks that an earlier release has stored as they are.
+    pub(crate) async fn seal_stored_destinations(&self) -> Result<()> {
+        let _one_at_a_time = self.configuration.change().await;
+        let known: Vec<_> = self.config().notification_targets.iter().cloned().collect();
+        let mut edits = Vec::new();
+        for mut target in known {
+            let before = target.clone();
+            self.parts.sealing.seal_destination(&mut target, (self.env.random)())?;
+            if target != before {
+                edits.push(Edit::Put(Record::NotificationTarget(target)));
+            }
+        }
+        if edits.is_empty() { Ok(()) } else { Transaction::new(self, &Caller::array()).commit(edits).await }
     }
 }
 

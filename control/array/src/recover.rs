@@ -45,6 +45,9 @@ impl Array {
         array.reconciler.reconcile_policies(&array.configuration, &everything).await?;
         array.reconciler.reconcile(&array.config(), &everything);
         array.scrubs.resume();
+        if let Err(error) = array.seal_stored_destinations().await {
+            tracing::warn!(%error, "the addresses of webhooks stay as an earlier release has stored them");
+        }
         Ok(array)
     }
 }

@@ -27,8 +27,12 @@ pub struct NotificationTargetEntry {
     pub name: String,
     /// Creation time, in seconds since 1970.
     pub created: u64,
-    /// Destination of notifications.
+    /// Destination of notifications: of the address of a webhook what is shown, if `url` has all of it. Earlier releases stored it
+    /// whole.
     pub destination: Destination,
+    /// The sealed address of a webhook, whose path, query, user and password are often secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<Sealed>,
     /// The lowest severity of alerts and events to send.
     pub least: Severity,
     /// Content to send.
@@ -45,6 +49,11 @@ impl NotificationTargetEntry {
     /// Purpose of the sealed secret.
     pub fn place(&self) -> String {
         format!("notification/{}", self.id.digits())
+    }
+
+    /// Purpose for which its address is sealed.
+    pub fn url_place(&self) -> String {
+        format!("{}/url", self.place())
     }
 }
 
@@ -63,12 +72,13 @@ impl Named for NotificationTargetEntry {
     const SEALS: bool = true;
 
     fn sealed(&self) -> Vec<SealedField> {
-        let field = |sealed: &Sealed| SealedField {
+        let field = |(sealed, place): (&Sealed, String)| SealedField {
             what: format!("notification target {:?}", self.name),
-            place: self.place(),
+            place,
             sealed: sealed.clone(),
         };
-        self.secret.iter().map(field).collect()
+        let secret = self.secret.iter().map(|it| (it, self.place()));
+        secret.chain(self.url.iter().map(|it| (it, self.url_place()))).map(field).collect()
     }
 }
 

@@ -61,6 +61,7 @@ fn they_make_one_configuration_with_its_names_references_and_secrets() {
         "host/0000000000000abc/mutual",
         "link-identity",
         "notification/0000000000000011",
+        "notification/0000000000000013/url",
         "remote-array/0000000000000051",
     ];
     assert_eq!(places, expected.map(str::to_owned).into());

@@ -280,20 +280,21 @@ impl Notifier {
         let secret = target.secret.as_ref().map(|sealed| self.sealing.open(sealed, &target.place()));
         let secret = secret.transpose().map_err(|error| error.message)?;
         let secret = secret.as_ref().map(Secret::expose);
+        let destination = self.sealing.destination(target).map_err(|error| error.message)?;
         let mut log = Vec::new();
         for message in messages {
             match message {
                 Message::Log(message) => log.push(message.clone()),
                 Message::Alert(alert) => {
-                    let sent = target.destination.send(secret, alert, self.env.seconds());
+                    let sent = destination.send(secret, alert, self.env.seconds());
                     sent.map_err(|error| error.to_string())?;
                 }
             }
         }
-        match log.is_empty() || !target.destination.takes_log() {
+        match log.is_empty() || !destination.takes_log() {
             // What waited for a log is nothing for the target that it has become.
             true => Ok(()),
-            false => target.destination.send_log(&log).map_err(|error| error.to_string()),
+            false => destination.send_log(&log).map_err(|error| error.to_string()),
         }
     }
 
@@ -313,9 +314,10 @@ impl Notifier {
         let notification = self.notification(None, alert);
         let secret = target.secret.as_ref().map(|sealed| self.sealing.open(sealed, &target.place()));
         let secret = secret.transpose()?;
+        let destination = self.sealing.destination(&target)?;
         let (sender, sent) = tokio::sync::oneshot::channel();
         let started = on_thread(move || {
-            let outcome = target.destination.send(secret.as_ref().map(Secret::expose), &notification, now);
+            let outcome = destination.send(secret.as_ref().map(Secret::expose), &notification, now);
             // The requester may have given up.
             let _ = sender.send(outcome);
         });

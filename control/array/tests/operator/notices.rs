@@ -7,7 +7,7 @@ use array::{
     NotificationTargetChange, Request, Secret, Severity, ShowNotificationTarget, TestNotificationTarget,
 };
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -152,4 +152,80 @@ async fn syslog_gets_what_the_target_names_and_other_targets_get_alerts_only() {
     while !received.recv().await.unwrap().contains("event=\"alert.closed\"") {}
     delivering.abort();
     up.down().await;
+}
+
+/// A web server that passes on the path of each request.
+fn web_server() -> (u16, UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, received) = unbounded_channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            stream.read_line(&mut line).unwrap();
+            let path = line.split(' ').nth(1).unwrap().to_owned();
+            while line != "\r\n" {
+                line.clear();
+                stream.read_line(&mut line).unwrap();
+                if let Some((_, count)) = line.split_once("ontent-length: ") {
+                    length = count.trim().parse().unwrap();
+                }
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            stream.get_mut().write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").unwrap();
+            if sender.send(path).is_err() {
+                return;
+            }
+        }
+    });
+    (port, received)
+}
+
+#[tokio::test]
+async fn the_address_of_a_webhook_is_sealed_also_that_of_an_earlier_release() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let (port, mut asked) = web_server();
+    let url = |path: &str| format!("http://127.0.0.1:{port}{path}");
+    let webhook = |path: &str| Destination::Webhook { url: url(path), ca: None };
+    let stored = |up: &Up| {
+        let records = up.engine.records("notification/").into_iter();
+        records.map(|(key, value)| (key, String::from_utf8(value.to_vec()).unwrap())).collect::<Vec<_>>()
+    };
+    let made = target(&up, create("hook", webhook("/T0KEN?key=K3Y"), Some("sesame"))).await;
+    assert_eq!(made.destination, webhook("/…"));
+    let [(key, record)] = stored(&up).try_into().unwrap();
+    assert!(!record.contains("T0KEN") && !record.contains("K3Y"), "{record}");
+    up.perform(TestNotificationTarget { name: "hook".into() }).await.unwrap();
+    assert_eq!(asked.recv().await.unwrap(), "/T0KEN?key=K3Y");
+    // What is sent as it was shown is the same.
+    let destination = Some(webhook("/…"));
+    let change = NotificationTargetChange { destination, ..NotificationTargetChange::default() };
+    let same = target(&up, ChangeNotificationTarget { name: "hook".into(), change }).await;
+    assert!(same.has_secret);
+    up.perform(TestNotificationTarget { name: "hook".into() }).await.unwrap();
+    assert_eq!(asked.recv().await.unwrap(), "/T0KEN?key=K3Y");
+
+    // As a release before this one has stored it.
+    let mut old: serde_json::Value = serde_json::from_str(&record).unwrap();
+    old.as_object_mut().unwrap().remove("url").unwrap();
+    old["destination"]["url"] = url("/0LD").into();
+    let engine = up.engine.clone();
+    engine.put_record(&key, Some(old.to_string().into_bytes().into())).await.unwrap();
+    drop(engine);
+    up.crash().await;
+    let up = rig.up().await;
+    let [(_, record)] = stored(&up).try_into().unwrap();
+    assert!(!record.contains("0LD"), "{record}");
+    assert_eq!(target(&up, ShowNotificationTarget { name: "hook".into() }).await.destination, webhook("/…"));
+    up.perform(TestNotificationTarget { name: "hook".into() }).await.unwrap();
+    assert_eq!(asked.recv().await.unwrap(), "/0LD");
+    // Another destination is another address, and its secret goes.
+    let destination = Some(webhook("/n3w"));
+    let change = NotificationTargetChange { destination, ..NotificationTargetChange::default() };
+    let moved = target(&up, ChangeNotificationTarget { name: "hook".into(), change }).await;
+    assert!(!moved.has_secret);
+    up.perform(TestNotificationTarget { name: "hook".into() }).await.unwrap();
+    assert_eq!(asked.recv().await.unwrap(), "/n3w");
 }
