@@ -62,7 +62,8 @@ pub struct Contract {
     responses: Arc<Mutex<SavedResponses>>,
     /// Held for writing from the comparison of an ETag until the change, and for reading by other changes.
     changes: Arc<tokio::sync::RwLock<()>>,
-    /// Operations that change no object, and wait for other servers: they never hold that.
+    /// Operations that wait for other machines: they never hold that. One that changes an object as well compares by itself, after it
+    /// has waited.
     probes: Arc<[Probe]>,
     /// Held as long as a configuration document is in memory: there is one at a time.
     document: Arc<Semaphore>,
@@ -86,7 +87,9 @@ impl Probe {
     fn all(description: &Value) -> Arc<[Self]> {
         let paths = description["paths"].as_object().into_iter().flatten();
         let operations = paths.flat_map(|(path, item)| {
-            let is_probe = |(_, operation): &(&String, &Value)| operation["x-verb"]["effect"] == "probe";
+            let is_probe = |(_, operation): &(&String, &Value)| {
+                ["probe", "exchange"].iter().any(|effect| operation["x-verb"]["effect"] == *effect)
+            };
             let probe = |(method, _): (&String, _)| {
                 let method = Method::from_bytes(method.to_uppercase().as_bytes()).ok()?;
                 Some(Self { method, path: path.split('/').map(str::to_owned).collect() })
@@ -186,8 +189,8 @@ impl Contract {
         Self { context, responses: Arc::default(), changes: Arc::default(), probes, document }
     }
 
-    /// Whether a request may change an object. Others hold no lock while they wait for other servers: one that does not respond
-    /// would delay every change.
+    /// Whether a request may change an object without waiting for another machine. Others hold no lock: a machine that does not
+    /// respond would delay every change.
     fn may_change(&self, request: &Request) -> bool {
         let (method, path) = (request.method(), request.uri().path());
         !logs_in(path) && !self.probes.iter().any(|probe| probe.is(method, path))
@@ -376,6 +379,19 @@ fn tag(body: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operations_that_wait_for_other_machines_hold_up_no_change() {
+        let description = serde_json::from_str(&crate::openapi()).unwrap();
+        let probes = Probe::all(&description);
+        let waits = |path: &str| probes.iter().any(|probe| probe.is(&Method::POST, path));
+        for path in
+            ["remote-arrays", "replications/prod/reverse", "key/rotate", "notification-targets/x/test"]
+        {
+            assert!(waits(&format!("/api/v1/{path}")), "{path}");
+        }
+        assert!(!waits("/api/v1/volumes"));
+    }
 
     #[test]
     fn a_tag_covers_settings_and_no_volatile_fields() {

@@ -11,7 +11,7 @@ use crate::api_listeners::Trial;
 use crate::array::Array;
 use crate::moving_addresses::{Movable, OF_HOME, check_movable, check_owner};
 use crate::portal::not_settled;
-use crate::request::verbs;
+use crate::request::{Request, verbs};
 use crate::shape::{shapes, some_time};
 use crate::transaction::Transaction;
 use crate::{Caller, Error, Result, check};
@@ -203,13 +203,21 @@ impl Transaction<'_> {
         ChangeApiAddress { address, moves }: ChangeApiAddress,
     ) -> Result<ApiAddress> {
         let array = self.array;
+        let wanted = address.as_deref().map(|text| check::own_address(text, API_PORT)).transpose()?;
+        let is_known = |array: &Array, new: SocketAddr| {
+            Some(new) == array.kept_api_address(moves) || new == array.parts.api.by_option()
+        };
+        if let Some(new) = wanted.filter(|new| moves && !is_known(array, *new)) {
+            check_movable(array.own_ports.get().ok_or_else(not_settled)?, new.ip())?;
+            self.outside(&ChangeApiAddress::VERB, array.check_unused(new.ip())).await??;
+        }
         let controller = array.api_place(moves)?;
         let kept = array.kept_api_address(moves);
         let before = array.api_trial.lock().take();
         if let Some(trial) = before {
             array.close_api(trial.address);
         }
-        match address.as_deref().map(|text| check::own_address(text, API_PORT)).transpose()? {
+        match wanted {
             None => {
                 if let Some(address) = kept {
                     self.commit(vec![Edit::Remove(Record::ApiAddress(ApiAddressEntry {
@@ -223,12 +231,10 @@ impl Transaction<'_> {
                     array.log_event(Severity::Info, "api-address.removed", None, message);
                 }
             }
-            Some(new) if Some(new) == kept || new == array.parts.api.by_option() => {}
+            Some(new) if is_known(array, new) => {}
             Some(new) => {
                 if moves {
-                    check_movable(array.own_ports.get().ok_or_else(not_settled)?, new.ip())?;
                     check_owner(&array.config(), &Movable { controller, protocol: None, moves }, new.ip())?;
-                    array.check_unused(new.ip()).await?;
                 }
                 array.open_api(new, moves).map_err(|error| {
                     let has = if moves { "can have" } else { "has" };

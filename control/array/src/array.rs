@@ -77,6 +77,8 @@ pub struct Array {
     pub(crate) own_ports: Arc<OnceLock<OwnPorts>>,
     /// The address of the API that is on trial.
     pub(crate) api_trial: Mutex<Option<Trial>>,
+    /// Held by the one rotation of the drives' key under way.
+    pub(crate) rotating: tokio::sync::Mutex<()>,
     pub(crate) moved: Moved,
     sealed_store: SealedStore,
     pub(crate) usage_meter: Arc<UsageMeter>,
@@ -168,6 +170,7 @@ impl Array {
             accounts,
             notifier,
             api_trial: Mutex::default(),
+            rotating: tokio::sync::Mutex::default(),
             moved: Moved::default(),
         })
     }

@@ -3,7 +3,7 @@
 
 use crate::array::Array;
 use crate::machine::NewKey;
-use crate::request::verbs;
+use crate::request::{Request, verbs};
 use crate::transaction::Transaction;
 use crate::view::KeySourceKind;
 use crate::{Error, Result};
@@ -52,7 +52,7 @@ pub struct RotateKey(pub NewKey);
 verbs! {
     ShowKey -> Key, Read "show" "key", Viewer
         => |tx, _| Ok(tx.array.key());
-    RotateKey -> Key, Change "rotate" "key", Admin
+    RotateKey -> Key, Exchange "rotate" "key", Admin
         => |tx, it| tx.rotate_key(it.0).await;
 }
 
@@ -71,17 +71,25 @@ impl Array {
 impl Transaction<'_> {
     /// Locks the drives with another key. A crash leaves the old key, the new one, or both good.
     pub async fn rotate_key(&mut self, new: NewKey) -> Result<Key> {
-        let (array, before) = (self.array, self.array.key());
-        let Some((keys, wrapped)) = array.parts.pool.keys().and_then(|keys| Some((keys, keys.wrapped()?)))
-        else {
-            return Err(Error::precondition(
-                "the drives are not encrypted: that is chosen when an array is made",
-            ));
+        let array = self.array;
+        let making = async {
+            // One at a time, from before the new key is made: there is one place for it beside the one in use.
+            let rotating = array.rotating.lock().await;
+            let Some((keys, wrapped)) =
+                array.parts.pool.keys().and_then(|keys| Some((keys, keys.wrapped()?)))
+            else {
+                return Err(Error::precondition(
+                    "the drives are not encrypted: that is chosen when an array is made",
+                ));
+            };
+            let machine = array.parts.machine.clone();
+            // It may come from a KMIP server.
+            let made = tokio::task::spawn_blocking(move || machine.next_key(&*wrapped, &new)).await;
+            let made = made.map_err(|error| Error::failed(WHAT, error))?.map_err(Error::precondition)?;
+            Ok::<_, Error>((rotating, keys, made))
         };
-        let machine = array.parts.machine.clone();
-        let made = tokio::task::spawn_blocking(move || machine.next_key(&*wrapped, &new)).await;
-        let (source, with) =
-            made.map_err(|error| Error::failed(WHAT, error))?.map_err(Error::precondition)?;
+        let (_rotating, keys, (source, with)) = self.outside(&RotateKey::VERB, making).await??;
+        let before = array.key();
         let mut nonce = [0; 12];
         nonce.copy_from_slice(&(array.env.random)().to_le_bytes()[..12]);
         let changed = keys.rewrap(source, &with, nonce).await;

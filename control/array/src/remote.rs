@@ -7,7 +7,7 @@
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::link::{Hello, Link, LinkIdentity, Reply, Wish, key_of, key_text, shown};
-use crate::request::verbs;
+use crate::request::{Request, verbs};
 use crate::service::links::{LinkStatus, PAIRING_KEY_SECONDS};
 use crate::service::windows;
 use crate::shape::{shapes, time};
@@ -142,7 +142,7 @@ verbs! {
     /// Pair with a remote array
     ///
     /// Both arrays store each other's certificate. The pairing key must have been created on the other one.
-    PairRemoteArray -> RemoteArray, Change "pair" "remote array", Admin, about address, at POST "/remote-arrays" 201
+    PairRemoteArray -> RemoteArray, Exchange "pair" "remote array", Admin, about address, at POST "/remote-arrays" 201
         => |tx, it| tx.pair(it).await;
     /// Change a remote array
     ChangeRemoteArray { name; body change: RemoteArrayChange } -> RemoteArray, Change "change" "remote array", Admin,
@@ -190,16 +190,17 @@ impl Transaction<'_> {
                 .about("key")
         })?;
         let own = self.link_identity().await?;
+        let array = self.array;
         let exchange = async {
-            let mut link = self.array.parts.network.connect(wanted.address.clone(), own).await?;
-            let (proof, port) = (link.proof(&key, CLIENT), self.array.parts.network.port());
-            let said = self.array.ask(&mut link, Wish::Pair { proof, port }).await?;
+            let mut link = array.parts.network.connect(wanted.address.clone(), own).await?;
+            let (proof, port) = (link.proof(&key, CLIENT), array.parts.network.port());
+            let said = array.ask(&mut link, Wish::Pair { proof, port }).await?;
             Ok::<_, String>((link, said))
         };
         let failed = |why: String| {
             Error::precondition(format!("the array at {} can't be paired: {why}", wanted.address))
         };
-        let outcome = timeout(RESPONSE_TIMEOUT, exchange).await;
+        let outcome = self.outside(&PairRemoteArray::VERB, timeout(RESPONSE_TIMEOUT, exchange)).await?;
         let late = "it did not respond in time; if it lists this array now, delete it there first";
         let (link, said) = outcome.unwrap_or_else(|_| Err(late.into())).map_err(failed)?;
         let Reply::Paired { serial, name: theirs, proof } = said else {

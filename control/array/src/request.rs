@@ -418,11 +418,10 @@ impl Array {
                 self.audit.end(entry, &outcome, &tx.changes);
                 outcome
             }
-            Effect::Change => {
-                let _one_at_a_time = self.configuration.change().await;
+            Effect::Change | Effect::Exchange => {
+                let entered = tx.enter(&R::VERB).await;
                 let entry = self.begin_entry(caller, &request);
-                // Checked again, because an earlier change may have revoked the caller's role.
-                let outcome = match self.authorize(caller, &request).and_then(|()| self.check_running()) {
+                let outcome = match entered.and_then(|()| request.authorize(self, caller)) {
                     Ok(()) => request.run(&mut tx).await,
                     Err(refused) => Err(refused),
                 };
@@ -433,7 +432,7 @@ impl Array {
     }
 
     /// Refuses changes once the engine has stopped.
-    fn check_running(&self) -> Result<()> {
+    pub(crate) fn check_running(&self) -> Result<()> {
         match self.parts.engine.stopped() {
             Some(why) => Err(Error::failed("the array stopped to protect data and needs a new start", why)),
             None => Ok(()),

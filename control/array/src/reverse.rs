@@ -13,7 +13,7 @@ use crate::link::{
 };
 use crate::replicate::{RESPONSE_TIMEOUT, described, propose};
 use crate::replication::{Replication, put, require};
-use crate::request::verbs;
+use crate::request::{Request, verbs};
 use crate::transaction::Transaction;
 use crate::{Error, Result};
 use block::DiskId;
@@ -35,7 +35,7 @@ pub struct ReverseReplication {
 }
 
 verbs! {
-    ReverseReplication -> Replication, Change "reverse" "replication", Admin, about name
+    ReverseReplication -> Replication, Exchange "reverse" "replication", Admin, about name
         => |tx, it| tx.reverse_replication(&it.name).await;
 }
 
@@ -55,9 +55,21 @@ impl Transaction<'_> {
             ))
         })?;
         let remote = self.array.remote_of(&entry)?;
-        let _held = self.array.replicas.hold(entry.id).await;
+        let held = self.array.replicas.hold(entry.id).await;
         let (step, point) = self.become_source(&entry, &promotion)?;
-        self.ask_to_reverse(&remote, &step.entry, &point, &promotion.volumes).await?;
+        // A change that waits for the replication would hold up every other one.
+        drop(held);
+        let request = self.reversal(&step.entry, &point, &promotion.volumes);
+        let asked = self.array.ask_to_reverse(&remote, &step.entry, &request);
+        self.outside(&ReverseReplication::VERB, asked).await??;
+        let _held = self.array.replicas.hold(entry.id).await;
+        let now = self.replication_named(name)?;
+        let (step, again) = self.become_source(&now, &promotion)?;
+        if now != entry || again != point {
+            return Err(Error::conflict(format!(
+                "replication {name:?} was changed while the other array was asked: reverse it again"
+            )));
+        }
         let (kept, detached) = self.keep_locked_points(&entry, point.number);
         self.note_kept_points(&entry, &kept);
         let edits = std::iter::once(put(&step.entry)).chain(kept).collect();
@@ -130,20 +142,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Asks the other array to become the target.
-    async fn ask_to_reverse(
-        &self,
-        remote: &RemoteArrayEntry,
-        entry: &ReplicationEntry,
-        point: &Point,
-        volumes: &[ReplicaVolume],
-    ) -> Result<()> {
-        let failed = |why: String| {
-            Error::precondition(format!(
-                "the replication can't be reversed: {why}; repeat it when remote array {:?} agrees",
-                remote.name
-            ))
-        };
+    /// What the other array is asked, to become the target.
+    fn reversal(&self, entry: &ReplicationEntry, point: &Point, volumes: &[ReplicaVolume]) -> Description {
         let named = self.replicated(entry).into_iter();
         let named = named.map(|it| DescribedVolume { id: it.id.digits(), name: it.name }).collect();
         let counterpart = |it: &ReplicaVolume| DescribedCounterpart {
@@ -155,14 +155,7 @@ impl Transaction<'_> {
             digest: hex(&point.digest.unwrap_or_default()),
             volumes: volumes.iter().map(counterpart).collect(),
         };
-        let description = Description { reversal: Some(reversal), ..self.array.describe(entry, named) };
-        let request = Wish::Reverse { id: entry.id.digits() };
-        let mut link = self.array.connect_for(remote, request).await.map_err(failed)?;
-        match propose(&mut link, &description).await.map_err(failed)? {
-            Reply::Ready => Ok(()),
-            Reply::Denied { text, .. } | Reply::Refused { text } => Err(failed(shown(&text))),
-            _ => Err(failed("it responded to another request".into())),
-        }
+        Description { reversal: Some(reversal), ..self.array.describe(entry, named) }
     }
 
     /// Makes this array the target, as the other one wants that was promoted.
@@ -221,6 +214,28 @@ impl Transaction<'_> {
 }
 
 impl Array {
+    /// Asks the other array to become the target.
+    async fn ask_to_reverse(
+        &self,
+        remote: &RemoteArrayEntry,
+        entry: &ReplicationEntry,
+        description: &Description,
+    ) -> Result<()> {
+        let failed = |why: String| {
+            Error::precondition(format!(
+                "the replication can't be reversed: {why}; repeat it when remote array {:?} agrees",
+                remote.name
+            ))
+        };
+        let request = Wish::Reverse { id: entry.id.digits() };
+        let mut link = self.connect_for(remote, request).await.map_err(failed)?;
+        match propose(&mut link, description).await.map_err(failed)? {
+            Reply::Ready => Ok(()),
+            Reply::Denied { text, .. } | Reply::Refused { text } => Err(failed(shown(&text))),
+            _ => Err(failed("it responded to another request".into())),
+        }
+    }
+
     /// Serves a link by which the other array of a replication wants to become its source.
     pub(crate) async fn serve_reversal(&self, mut link: Link, id: String) -> std::io::Result<()> {
         let Some((remote, id, description)) = self.hear_description(&mut link, &id).await? else {

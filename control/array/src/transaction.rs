@@ -9,6 +9,7 @@ use crate::caller::Caller;
 use crate::configuration::{bytes_of, put_records, stored};
 use crate::policy::policy_of;
 use crate::reconcile::Affected;
+use crate::verb::Verb;
 use crate::{Error, Result};
 use block::{DiskId, Geometry};
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use history::Severity;
 use records::{Config, Edit, Record, Stage, VolumeEntry};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use tokio::sync::MutexGuard;
 
 /// What a new volume holds.
 pub(crate) enum Contents {
@@ -38,11 +40,35 @@ pub struct Transaction<'a> {
     pub(crate) caller: &'a Caller,
     /// For the audit log: what was before and after.
     pub(crate) changes: Changes,
+    /// Keeps other changes out. A transaction that its caller has made is within the caller's.
+    turn: Option<MutexGuard<'a, ()>>,
 }
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(array: &'a Array, caller: &'a Caller) -> Self {
-        Self { array, caller, changes: Changes::default() }
+        Self { array, caller, changes: Changes::default(), turn: None }
+    }
+
+    /// Takes its turn among the changes, for a verb.
+    ///
+    /// # Errors
+    /// When the caller may not use the verb any more, as an earlier change may have revoked its role, or the engine has stopped.
+    pub(crate) async fn enter(&mut self, verb: &Verb) -> Result<()> {
+        self.turn = Some(self.array.configuration.change().await);
+        self.array.require(self.caller, verb.role)?;
+        self.array.check_running()
+    }
+
+    /// Waits for another machine, and lets other changes go first. What was read of the configuration before may be out of date
+    /// after it, and is to be read again.
+    ///
+    /// # Errors
+    /// As those of [`Transaction::enter`]; what was waited for has taken place.
+    pub(crate) async fn outside<T>(&mut self, verb: &Verb, work: impl Future<Output = T>) -> Result<T> {
+        self.turn = None;
+        let outcome = work.await;
+        self.enter(verb).await?;
+        Ok(outcome)
     }
 
     /// Commits edits in one step, then applies them in memory, for hosts and for subscribers.

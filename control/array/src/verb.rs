@@ -12,6 +12,8 @@ pub enum Effect {
     Probe,
     /// It changes something: it is audited, and waits for the change before it.
     Change,
+    /// As a change, and waits for another machine as well, without holding up other changes for that time.
+    Exchange,
 }
 
 /// The declaration of a verb.

@@ -42,6 +42,7 @@ pub(crate) fn declare(paths: &mut Paths, handler: &str, verb: &Verb, id: Option<
         Effect::Read => "read",
         Effect::Probe => "probe",
         Effect::Change => "change",
+        Effect::Exchange => "exchange",
     };
     // One extension, as several would have no order.
     let declaration = json!({ "name": verb.name, "role": verb.role.name(), "effect": effect });

@@ -5,6 +5,7 @@ use array::{
     ChangeRemoteArray, ChangeSettings, CreatePairingKey, DeleteRemoteArray, Kind, LinkState,
     ListRemoteArrays, PairRemoteArray, RemoteArrayChange, Secret, SettingsChange, ShowRemoteArray,
 };
+use std::pin::pin;
 
 const ADDRESS: &str = "192.0.2.2:8444";
 
@@ -130,4 +131,22 @@ async fn links_are_watched() {
         assert_eq!(refused(&first, change(Some(wrong))).await.kind, Kind::Invalid, "{wrong}");
     }
     assert_eq!(ok(&first, change(None)).await.address, None);
+}
+
+/// An array that does not respond is waited for, and no other change with it.
+#[tokio::test]
+async fn changes_do_not_wait_for_an_array_that_does_not_respond() {
+    let (one, first, _other, second) = pair_of_arrays().await;
+    let key = ok(&second, CreatePairingKey).await;
+    *one.network.silent.lock().unwrap() = true;
+    let mut pairing = pin!(first.perform(pairing(&key.key)));
+    let renamed = async {
+        one.network.asked.notified().await;
+        ok(&first, ChangeSettings(SettingsChange { name: Some("main".into()), ..SettingsChange::default() }))
+            .await
+    };
+    tokio::select! {
+        said = &mut pairing => panic!("the change waited for it: {said:?}"),
+        _ = renamed => {}
+    }
 }

@@ -288,7 +288,7 @@ async fn the_consent_to_a_pause_is_durable_and_what_a_witness_can_not_be_is_refu
     assert!(error.message.contains("address"), "{error}");
 }
 
-/// The target of a replication is who the source says when it enrolls it. A later request that names one could put another array in its
+/// The source names the target of a replication when it enrolls it. A later request that names one could put another array in its
 /// place.
 #[tokio::test]
 async fn a_witness_takes_the_name_of_a_target_with_an_enrollment_alone() {
