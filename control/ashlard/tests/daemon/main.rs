@@ -28,6 +28,7 @@ mod service;
 mod sharing;
 mod strangers;
 mod support;
+mod understood;
 mod upgrade;
 
 use process::{ASHLARD, ashlard, check, drives, fails, json, run, start, wait_for};
