@@ -217,9 +217,21 @@ pub use view::{
     Space, State, SubjectName, Volume,
 };
 pub use volume::{
-    ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,
+    ChangeVolume, CloneVolume, CreateVolume, CreateVolumes, DeleteVolume, ListVolumes, ShowVolume,
+    VolumeChange,
 };
 pub use window::{BandwidthWindow, WeeklyWindow};
+
+/// Fixed maxima of the configuration, which `docs/operating/sizing.md` lists.
+pub mod maxima {
+    pub use crate::check::{MAX_INITIATORS, MAX_VOLUME};
+    pub use crate::ports::MAX_PORTS;
+    pub use crate::remote::MAX_REMOTE_ARRAYS;
+    pub use crate::replicate::MAX_VOLUMES as MAX_REPLICATED_VOLUMES;
+    pub use crate::replication::MAX_REPLICATIONS;
+    pub use crate::volume::MAX_NEW_VOLUMES;
+    pub use records::MAX_LUN;
+}
 
 /// Declares the modules of verbs.
 macro_rules! nouns {

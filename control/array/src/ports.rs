@@ -4,7 +4,7 @@ use export::InitiatorPort;
 use std::ops::RangeInclusive;
 
 /// Target ports of a controller that is one target with others.
-pub(crate) const MAX_PORTS: u16 = 32;
+pub const MAX_PORTS: u16 = 32;
 
 /// The target ports that a controller may have.
 #[derive(Clone, Debug, PartialEq, Eq)]

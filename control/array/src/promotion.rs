@@ -1,7 +1,7 @@
 //! Promotion of a target: which volumes a point becomes, and that they are made, also after a crash in the middle.
 
 use crate::replication::put;
-use crate::transaction::{Contents, Transaction};
+use crate::transaction::Transaction;
 use crate::{Error, Result, check};
 use block::{Disk, DiskId};
 use records::{
@@ -100,7 +100,7 @@ impl Transaction<'_> {
                 free_name(&name, &entry.name, |name| config.disk_name_free(name).is_ok())
             };
             let new = VolumeEntry::new(*volume, name, self.now(), Stage::Ready, group);
-            let made = self.commit_volume(Contents::Of(snapshot), new.clone()).await;
+            let made = self.commit_clone(snapshot, new.clone()).await;
             made.map_err(|error| Error::refused(&format!("volume {:?} could not be made", new.name), error))?;
             self.done("volume.created", "volume", &new.name, "was created from a replicated point");
         }

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 /// Maximum number of remote arrays.
-const MAX_REMOTE_ARRAYS: usize = 64;
+pub const MAX_REMOTE_ARRAYS: usize = 64;
 /// Lowest limit of the bandwidth, in bytes per second: the longest message takes half a minute then.
 const MIN_BANDWIDTH_LIMIT: u64 = 64 << 10;
 /// Longest address of one.

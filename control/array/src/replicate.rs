@@ -37,7 +37,7 @@ pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// transferred while writes wait.
 const CLOSE: Duration = Duration::from_secs(2);
 /// Volumes of a replicated group.
-const MAX_VOLUMES: usize = 1024;
+pub const MAX_VOLUMES: usize = 1024;
 
 /// Why a point was not transferred.
 pub(crate) enum Refusal {

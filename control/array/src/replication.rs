@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Shortest and longest RPO, in seconds.
 const RPO_SECONDS: std::ops::RangeInclusive<u64> = 5..=7 * 86_400;
 /// Maximum number of replications.
-const MAX_REPLICATIONS: usize = 1000;
+pub const MAX_REPLICATIONS: usize = 1000;
 
 /// A replication as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]

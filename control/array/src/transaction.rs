@@ -19,14 +19,6 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use tokio::sync::MutexGuard;
 
-/// What a new volume holds.
-pub(crate) enum Contents {
-    /// Nothing; it reads as zeros.
-    Empty(Geometry),
-    /// What another volume or a snapshot holds now.
-    Of(DiskId),
-}
-
 /// A volume to create without contents.
 #[derive(Clone, Debug)]
 pub(crate) struct EmptyVolume {
@@ -132,21 +124,17 @@ impl<'a> Transaction<'a> {
         )))
     }
 
-    /// Writes the record of a volume and creates it with its reduction policy, in one step.
-    pub(crate) async fn commit_volume(
+    /// Writes the record of a volume and creates it with its reduction policy as a clone, in one step.
+    pub(crate) async fn commit_clone(
         &mut self,
-        contents: Contents,
+        source: DiskId,
         entry: VolumeEntry,
     ) -> std::result::Result<(), block::Error> {
         let (noted, id) = (self.changes.clone(), entry.id);
         let policy = Some(policy_of(&self.array.config(), &entry));
         let edits = vec![Edit::Put(Record::Volume(entry))];
         let (records, now) = (bytes_of(self.records(&edits)), self.now());
-        let engine = &self.array.parts.engine;
-        let created = match contents {
-            Contents::Empty(geometry) => engine.create_volume_with(id, geometry, policy, now, &records).await,
-            Contents::Of(source) => engine.clone_volume_with(source, id, policy, now, &records).await,
-        };
+        let created = self.array.parts.engine.clone_volume_with(source, id, policy, now, &records).await;
         if let Err(error) = created {
             self.changes = noted;
             return Err(error);
@@ -155,7 +143,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// As [`Transaction::commit_volume`], for several empty volumes in one step.
+    /// As [`Transaction::commit_clone`], for several empty volumes in one step.
     pub(crate) async fn commit_volumes(
         &mut self,
         new: Vec<EmptyVolume>,

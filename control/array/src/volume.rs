@@ -5,19 +5,24 @@ use crate::caller::Caller;
 use crate::ensure::{Ensured, Existing};
 use crate::page::{ListPage, Listed, Paged};
 use crate::request::verbs;
-use crate::transaction::{Contents, EmptyVolume, Transaction};
-use crate::view::Volume;
+use crate::transaction::{EmptyVolume, Transaction};
+use crate::verb::Object;
+use crate::view::{Volume, some_of};
 use crate::{Error, Result, check};
-use block::{Disk, DiskId};
+use block::{Disk, DiskId, Geometry};
 use records::{
     DiskEntry, Edit, GroupId, Labels, LabelsChange, LimitsChange, PolicyChange, Record, Stage, Topic,
     VolumeEntry,
 };
 use serde::Serialize;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Volumes that are created in one step: their records fit into one batch of the journal.
 pub(crate) const VOLUMES_PER_STEP: usize = 64;
+
+/// Volumes that one request creates at most. The change is one record of the journal.
+pub const MAX_NEW_VOLUMES: usize = 1000;
 
 fn put(entry: &VolumeEntry, stage: Stage) -> Edit {
     Edit::Put(Record::Volume(VolumeEntry { stage, ..entry.clone() }))
@@ -35,6 +40,21 @@ pub struct CreateVolume {
     /// The volume group to be in.
     pub group: Option<String>,
     /// Its labels.
+    pub labels: LabelsChange,
+}
+
+/// Create volumes that differ in their names alone: all of them, or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CreateVolumes {
+    /// Their names, 1 to [`MAX_NEW_VOLUMES`].
+    pub names: Vec<String>,
+    /// The size of each in bytes.
+    pub bytes: u64,
+    /// The logical block length of each in bytes.
+    pub block_bytes: u32,
+    /// The volume group to be in.
+    pub group: Option<String>,
+    /// The labels of each.
     pub labels: LabelsChange,
 }
 
@@ -109,6 +129,9 @@ pub struct VolumeChange {
 verbs! {
     CreateVolume -> Ensured<Volume>, Change "create" "volume", Operator, about name
         => |tx, it| tx.create_volume(it).await;
+    CreateVolumes -> Ensured<Vec<Volume>>, Change "create" "volume", Operator,
+        of |it, _| Object::of(&[], &some_of(&it.names))
+        => |tx, it| tx.create_volumes(it).await;
     CloneVolume -> Ensured<Volume>, Change "clone" "volume", Operator, about name
         => |tx, it| tx.clone_volume(it).await;
     ListVolumes -> Vec<Volume>, Read "list" "volume", Viewer
@@ -155,7 +178,7 @@ impl Transaction<'_> {
         let (geometry, group) = (check::geometry(bytes, block_bytes)?, self.group_named(group)?);
         let config = self.array.config();
         if let Some(entry) = config.volumes.find(&name) {
-            self.same_volume(entry, &Contents::Empty(geometry), group, &labels)?;
+            self.same_volume(entry, (None, Some(geometry)), group, &labels)?;
             return Ok(None);
         }
         config.disk_name_free(&name)?;
@@ -171,8 +194,8 @@ impl Transaction<'_> {
         }
         let created = self.commit_volumes(new.to_vec()).await;
         created.map_err(|error| {
-            let names: Vec<_> = new.iter().map(|it| it.entry.name.as_str()).collect();
-            Error::refused(&format!("the volumes {} could not be made", names.join(", ")), error)
+            let names: Vec<_> = new.iter().map(|it| it.entry.name.clone()).collect();
+            Error::refused(&format!("volume {} could not be made", some_of(&names)), error)
         })?;
         new.iter().for_each(|it| self.done("volume.created", "volume", &it.entry.name, "was created"));
         Ok(())
@@ -180,34 +203,48 @@ impl Transaction<'_> {
 
     pub async fn create_volume(&mut self, new: CreateVolume) -> Result<Ensured<Volume>> {
         let CreateVolume { name, bytes, block_bytes, group, labels } = new;
-        self.make_volume(name, group, labels, Contents::Empty(check::geometry(bytes, block_bytes)?)).await
+        let new = CreateVolumes { names: vec![name], bytes, block_bytes, group, labels };
+        let Ensured { mut object, created } = self.create_volumes(new).await?;
+        let object = object.pop().ok_or_else(|| Error::not_found("the volume is gone"))?;
+        Ok(Ensured { object, created })
+    }
+
+    pub async fn create_volumes(&mut self, new: CreateVolumes) -> Result<Ensured<Vec<Volume>>> {
+        let CreateVolumes { names, bytes, block_bytes, group, labels } = new;
+        if !(1..=MAX_NEW_VOLUMES).contains(&names.len()) {
+            return Err(Error::invalid(format!("name 1 to {MAX_NEW_VOLUMES} volumes")).about("names"));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(Error::invalid(format!("volume {twice:?} is named twice")).about("names"));
+        }
+        let mut wanted = Vec::with_capacity(names.len());
+        for name in names.iter().cloned() {
+            let (group, labels) = (group.clone(), labels.clone());
+            wanted.extend(self.wanted(CreateVolume { name, bytes, block_bytes, group, labels })?);
+        }
+        self.create_empty(&wanted).await?;
+        let config = self.array.config();
+        let there: Vec<_> = names.iter().filter_map(|name| config.volumes.find(name)).collect();
+        let object = self.array.volume_views(&config, &there);
+        Ok(Ensured { object, created: !wanted.is_empty() })
     }
 
     pub async fn clone_volume(&mut self, new: CloneVolume) -> Result<Ensured<Volume>> {
         let CloneVolume { source, name, group, labels } = new;
         let source = self.array.config().disk_named(&source)?;
-        self.make_volume(name, group, labels, Contents::Of(source)).await
-    }
-
-    async fn make_volume(
-        &mut self,
-        name: String,
-        group: Option<String>,
-        labels: LabelsChange,
-        contents: Contents,
-    ) -> Result<Ensured<Volume>> {
         check::name("volume", &name)?;
         let group = self.group_named(group)?;
         let existing = self.array.config().volumes.find(&name).cloned();
         if let Some(entry) = existing {
-            self.same_volume(&entry, &contents, group, &labels)?;
+            self.same_volume(&entry, (Some(source), None), group, &labels)?;
             return self.volume_now(entry.id).map(Ensured::existing);
         }
         self.array.config().disk_name_free(&name)?;
         let (id, created) = (DiskId((self.array.env.random)()), self.now());
         let labels = Labels::default().with(&labels)?;
         let entry = VolumeEntry { labels, ..VolumeEntry::new(id, name, created, Stage::Ready, group) };
-        let created = self.commit_volume(contents, entry.clone()).await;
+        let created = self.commit_clone(source, entry.clone()).await;
         created
             .map_err(|error| Error::refused(&format!("volume {:?} could not be made", entry.name), error))?;
         self.done("volume.created", "volume", &entry.name, "was created");
@@ -218,20 +255,17 @@ impl Transaction<'_> {
     fn same_volume(
         &self,
         entry: &VolumeEntry,
-        contents: &Contents,
+        (source, geometry): (Option<DiskId>, Option<Geometry>),
         group: Option<GroupId>,
         labels: &LabelsChange,
     ) -> Result<()> {
         let existing = Existing { noun: "volume", name: &entry.name };
         let parent = self.array.parts.engine.disk(entry.id).and_then(|disk| disk.parent);
-        match contents {
-            Contents::Of(source) => existing.same("source", parent == Some(*source))?,
-            Contents::Empty(wanted) => {
-                let now = self.array.disk(entry.id, &entry.name)?.geometry();
-                existing.same("source", parent.is_none())?;
-                existing.same("size", wanted.bytes() == now.bytes())?;
-                existing.same("block_size", wanted.block_bytes == now.block_bytes)?;
-            }
+        existing.same("source", parent == source)?;
+        if let Some(wanted) = geometry {
+            let now = self.array.disk(entry.id, &entry.name)?.geometry();
+            existing.same("size", wanted.bytes() == now.bytes())?;
+            existing.same("block_size", wanted.block_bytes == now.block_bytes)?;
         }
         existing.same("group", group.is_none() || group == entry.group)?;
         existing.same_labels(&entry.labels, labels)

@@ -51,7 +51,7 @@ pub struct Usage {
 
 /// Get the space usage of a volume and its snapshots
 ///
-/// Scans all of their maps, which takes time for large volumes.
+/// Scans all of their maps. What took long is not repeated at once: the answer may be as old as about fifty times what it took.
 #[utoipa::path(get, path = "/api/v1/volumes/{name}/space", tag = "volumes", params(("name" = String, Path,)),
     responses((status = 200, description = "The space usage", body = Usage), Problems))]
 async fn show_volume_space(
@@ -65,7 +65,7 @@ async fn show_volume_space(
 
 /// Get the space usage of the volumes of a group and their snapshots
 ///
-/// Scans all of their maps, which takes time for large volumes.
+/// Scans all of their maps. What took long is not repeated at once: the answer may be as old as about fifty times what it took.
 #[utoipa::path(get, path = "/api/v1/groups/{name}/space", tag = "groups", params(("name" = String, Path,)),
     responses((status = 200, description = "The space usage", body = Usage), Problems))]
 async fn show_group_space(

@@ -1,11 +1,11 @@
 //! A change costs what it changes, whatever else there is: counts of the records, units and logical unit numbers that are looked
 //! at, the same with few volumes as with many.
 
-use crate::rig::{Rig, Up, ok};
+use crate::rig::{Rig, Up, ok, refused};
 use array::{
-    ChangeGroup, CreateConnection, CreateGroup, CreateHost, CreateHostGroup, CreateVolume, DeleteConnection,
-    DeleteVolume, GroupChange, Import, ImportAction, ImportConfiguration, LimitsChange, ListVolumes,
-    PeerName, Request,
+    ChangeGroup, CreateConnection, CreateGroup, CreateHost, CreateHostGroup, CreateVolume, CreateVolumes,
+    DeleteConnection, DeleteVolume, GroupChange, Import, ImportAction, ImportConfiguration, LimitsChange,
+    ListAudit, ListVolumes, Page, PeerName, Request,
 };
 use scsi::{InitiatorPort, Nexus};
 use serde_json::{Value, json};
@@ -30,6 +30,11 @@ async fn looks<R: Request>(up: &Up, request: R) -> Looks {
 fn volume(name: impl Into<String>, group: Option<&str>) -> CreateVolume {
     let group = group.map(str::to_owned);
     CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group, ..CreateVolume::default() }
+}
+
+fn volumes(names: impl IntoIterator<Item = String>) -> CreateVolumes {
+    let names = names.into_iter().collect();
+    CreateVolumes { names, bytes: MIB, block_bytes: 512, ..CreateVolumes::default() }
 }
 
 fn item(name: &str, group: Option<&str>) -> Value {
@@ -92,6 +97,7 @@ async fn changes_beside(count: usize) -> Vec<Looks> {
     vec![
         looks(&up, volume("new", None)).await,
         looks(&up, volume("limited", Some("g0001"))).await,
+        looks(&up, volumes((0..50).map(|number| format!("many{number}")))).await,
         looks(&up, connect("new", &host)).await,
         looks(&up, disconnect("new", &host)).await,
         looks(&up, ChangeGroup { name: "g0002".into(), change: GroupChange::default() }).await,
@@ -150,4 +156,33 @@ async fn a_volume_that_an_import_cannot_create_does_not_keep_the_others_of_its_s
     let up = rig.up().await;
     let names: Vec<_> = ok(&up, ListVolumes).await.into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["a", "c"]);
+}
+
+#[tokio::test]
+async fn volumes_that_are_created_together_are_all_there_or_none_and_one_entry_of_the_audit_log_has_them() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, volume("taken", None)).await;
+    let names = |range: std::ops::Range<usize>| range.map(|number| format!("v{number:05}"));
+    for (request, named) in [
+        (volumes(names(0..50).chain(["no name".to_owned()])), "no name"),
+        (volumes(names(0..50).chain(["v00007".to_owned()])), "v00007"),
+        (CreateVolumes { bytes: 2 * MIB, ..volumes(names(0..50).chain(["taken".to_owned()])) }, "taken"),
+        (volumes([]), "1000"),
+        (volumes(names(0..1001)), "1000"),
+    ] {
+        let error = refused(&up, request).await;
+        assert!(error.message.contains(named), "{error}");
+    }
+    assert_eq!(ok(&up, ListVolumes).await.len(), 1);
+    let all = volumes(names(0..1000));
+    let made = ok(&up, all.clone()).await;
+    assert!(made.created && made.object.len() == 1000);
+    let entry = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await.swap_remove(0);
+    assert_eq!(entry.attempt.action, "CreateVolumes");
+    assert!(names(0..1000).all(|name| entry.attempt.detail.contains(&name)));
+    up.crash().await;
+    let up = rig.up().await;
+    assert_eq!(ok(&up, ListVolumes).await.len(), 1001);
+    assert!(!ok(&up, all).await.created, "a repeated request finds them");
 }

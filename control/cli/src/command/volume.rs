@@ -6,19 +6,28 @@ use super::{Shown, created, each, equal};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{ArgGroup, Args, Subcommand};
 use client::api;
-use client::schemas::{Connection, NewConnection, NewVolume, Overwrite, VolumeChange};
+use client::schemas::{
+    Connection, NewConnection, NewVolume, NewVolumes, NumberedNames, Overwrite, VolumeChange,
+};
 use serde_json::json;
 use units::size;
 
 #[derive(Clone, Subcommand)]
 pub enum VolumeVerb {
-    /// Create a volume
+    /// Create a volume, or several of one size: all of them, or none
     Create {
-        /// 1 to 63 letters, digits, '-', '_' or '.'
-        name: String,
+        /// 1 to 63 letters, digits, '-', '_' or '.'; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Create this many volumes with numbers in their names, which replace a run of '#' in NAME
+        #[arg(long)]
+        count: Option<u32>,
+        /// First number [default: 1]
+        #[arg(long, requires = "count")]
+        first: Option<u32>,
         /// Size, such as 10GiB, 2TiB, 500GB, or in bytes; 1 MiB to 16 PiB
         #[arg(long, value_parser = size)]
         size: u64,
@@ -236,11 +245,19 @@ impl VolumeVerb {
         use VolumeVerb::*;
         let change = |name: &str, change| client.call(api::change_volume(name, &change));
         Ok(match self {
-            Create { name, size, block_size, group, labels } => {
+            Create { mut names, count, first, size, block_size, group, labels } => {
                 let labels = labels.read();
                 let block_size = Some(u32::try_from(block_size).context("the block size is 512 or 4096")?);
-                let new = NewVolume { name, size: Some(size), block_size, group, labels, source: None };
-                created(client.call(api::create_volume(&new))?)
+                ensure!(count.is_none() || names.len() == 1, "numbers are for one name, such as 'db###'");
+                if let (None, [_]) = (count, names.as_slice()) {
+                    let name = names.remove(0);
+                    let new = NewVolume { name, size: Some(size), block_size, group, labels, source: None };
+                    return Ok(created(client.call(api::create_volume(&new))?));
+                }
+                let numbered = count.map(|count| NumberedNames { pattern: names.remove(0), first, count });
+                let names = numbered.is_none().then_some(names);
+                let new = NewVolumes { names, numbered, size, block_size, group, labels };
+                created(client.call(api::create_volumes(&new))?)
             }
             Clone { source, name, group, labels } => {
                 let (source, labels) = (Some(source), labels.read());

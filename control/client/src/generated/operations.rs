@@ -66,6 +66,10 @@ pub fn list_audit(query: &ListAudit) -> Request<schemas::AuditTrail> {
     Request::new("GET", format!("/api/v1/audit",), "AuditTrail")
         .query(query, "before limit")
 }
+/// Create volumes
+pub fn create_volumes(body: &schemas::NewVolumes) -> Request<schemas::Volumes> {
+    Request::new("POST", format!("/api/v1/bulk/volumes",), "Volumes").body(body)
+}
 /// Query of: Get the capacity history and forecast
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ShowCapacity {

@@ -2922,6 +2922,31 @@ not inherit those of its source.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub source: ::std::option::Option<::std::string::String>,
 }
+///New empty volumes that differ in their names alone: `names`, or `numbered` names.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolumes {
+    ///512 (default) or 4096.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub block_size: ::std::option::Option<u32>,
+    ///Volume group.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub group: ::std::option::Option<::std::string::String>,
+    ///Labels of each: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
+    ///Names, 1 to 1000.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub names: ::std::option::Option<::std::vec::Vec<::std::string::String>>,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub numbered: ::std::option::Option<NumberedNames>,
+    ///Size of each in bytes, 1 MiB to 16 PiB, a multiple of the block size.
+    pub size: u64,
+}
 ///What is sent to a target.
 ///
 #[derive(
@@ -3067,6 +3092,19 @@ pub struct NotificationTargets {
     pub items: ::std::vec::Vec<NotificationTarget>,
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
+}
+///Names with consecutive numbers.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NumberedNames {
+    ///How many names, 1 to 1000.
+    pub count: u32,
+    ///First number; default: 1.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub first: ::std::option::Option<u32>,
+    ///Name in which the number, with leading zeros, replaces a run of '#': `db###` makes db001, db002 and so on.
+    pub pattern: ::std::string::String,
 }
 ///The address of an NVMe/TCP portal.
 ///
