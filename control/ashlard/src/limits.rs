@@ -1,6 +1,7 @@
 //! The limit of open files: raised as far as the system allows and divided, so that hosts, the API and the drives can't
 //! exhaust each other's share.
 
+use crate::memory;
 use anyhow::{Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -12,8 +13,7 @@ const THREAD_FILES: u64 = 8;
 const DRIVE_FILES: u64 = 2 * 72;
 /// Connections that are closing while others take their places.
 const CLOSING_FILES: u64 = 32;
-/// Maximum numbers of connections.
-const MAX_HOSTS: u64 = 1024;
+/// Maximum number of connections of the API.
 const MAX_API: u64 = api::MAX_SOCKETS as u64;
 /// Minimum for both together.
 const MIN_CONNECTIONS: u64 = 24;
@@ -28,13 +28,14 @@ pub struct Connections {
 }
 
 /// Raises the limit of open files to what the system allows, and shares it out for a number of threads and of devices of Fibre
-/// Channel.
+/// Channel. Hosts get as many connections as there is memory for.
 ///
 /// # Errors
 /// If it is too low; the text says what to do.
 pub fn connections(threads: usize, devices: usize) -> Result<Connections> {
     let limit = raise();
-    let connections = share_out(limit, threads as u64, devices as u64)?;
+    let hosts = memory::host_connections(memory::limit().bytes);
+    let connections = share_out(limit, (threads as u64, devices as u64), hosts)?;
     tracing::info!(limit, hosts = connections.hosts, api = connections.api, "open files");
     Ok(connections)
 }
@@ -54,7 +55,7 @@ pub fn raise() -> u64 {
     }
 }
 
-fn share_out(limit: u64, threads: u64, devices: u64) -> Result<Connections> {
+fn share_out(limit: u64, (threads, devices): (u64, u64), max_hosts: u64) -> Result<Connections> {
     let other = OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES + devices;
     let rest = limit.saturating_sub(other);
     ensure!(
@@ -64,7 +65,7 @@ fn share_out(limit: u64, threads: u64, devices: u64) -> Result<Connections> {
         other + MIN_CONNECTIONS,
     );
     // Three of four for hosts, until they have all that they can use.
-    let hosts = (rest - rest / 4).min(MAX_HOSTS);
+    let hosts = (rest - rest / 4).min(max_hosts);
     let api = (rest - hosts).min(MAX_API);
     Ok(Connections { hosts: hosts as usize, api: api as usize })
 }
@@ -75,25 +76,25 @@ mod tests {
 
     #[test]
     fn the_limit_is_shared_out_and_never_exceeded() {
-        let maximum = Connections { hosts: MAX_HOSTS as usize, api: MAX_API as usize };
-        assert_eq!(share_out(u64::MAX, 64, 0).unwrap(), maximum);
-        assert_eq!(share_out(524_288, 4, 1024).unwrap(), maximum);
+        let maximum = Connections { hosts: 1000, api: MAX_API as usize };
+        assert_eq!(share_out(u64::MAX, (64, 0), 1000).unwrap(), maximum);
+        assert_eq!(share_out(524_288, (4, 1024), 1000).unwrap(), maximum);
         for limit in 0..4096 {
             for threads in [1, 4, 64] {
-                let Ok(Connections { hosts, api }) = share_out(limit, threads, 0) else { continue };
+                let Ok(Connections { hosts, api }) = share_out(limit, (threads, 0), 1000) else { continue };
                 let used =
                     (hosts + api) as u64 + OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES;
                 assert!(used <= limit, "{used} of {limit}");
                 assert!(hosts >= 18 && api >= 6, "{hosts} and {api} of {limit}");
             }
         }
-        let usual = share_out(1024, 4, 0).unwrap();
+        let usual = share_out(1024, (4, 0), 1000).unwrap();
         assert!(usual.hosts > 500 && usual.api > 150, "{usual:?}");
     }
 
     #[test]
     fn a_limit_that_is_too_low_is_refused_with_what_to_do() {
-        let error = share_out(200, 4, 0).unwrap_err().to_string();
+        let error = share_out(200, (4, 0), 1000).unwrap_err().to_string();
         assert!(error.contains("ulimit -n") && error.contains("LimitNOFILE"), "{error}");
     }
 

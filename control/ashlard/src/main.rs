@@ -40,6 +40,8 @@ mod reduction;
 mod service;
 mod shared_store;
 mod sharing;
+#[cfg(test)]
+mod sizing_test;
 mod smart;
 mod standby;
 mod stopped;

@@ -59,6 +59,9 @@ impl RefusalCounters {
     }
 }
 
+/// The part of the log that is reserved, as a divisor.
+pub const RESERVE_DIVISOR: u32 = 8;
+
 /// Bytes of an encoded map page. 512 entries of ten bytes would be more, but their values are near each other.
 const MAP_PAGE_MAX_BYTES: u64 = 4096;
 
@@ -114,7 +117,7 @@ impl Core {
     /// Where files as drives may not grow to their size, what they could not hold anyway needs no reserve.
     fn reserve_segments(&self) -> u32 {
         let segments = self.segments.usable();
-        (segments / 8).max(16).min(segments / 2)
+        (segments / RESERVE_DIVISOR).max(16).min(segments / 2)
     }
 
     /// Bytes of the reserved segments.

@@ -80,8 +80,10 @@ mod volume;
 mod wake;
 
 pub use apply::Applied;
-pub use capacity::SpaceRefusals;
+pub use capacity::{RESERVE_DIVISOR, SpaceRefusals};
+pub use catalog::MAX_VOLUMES;
 pub use check::{FrameCheck, FrameFindings, Progress};
+pub use dedup::ENTRY_BYTES as INDEX_ENTRY_BYTES;
 pub use diff::Difference;
 pub use engine::{Engine, NewVolume};
 pub use estimate::{COMPARED_POLICIES, Estimate, Estimator};

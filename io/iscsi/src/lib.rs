@@ -40,6 +40,7 @@ pub use chap::Nonce;
 pub use connection::{Connection, ConnectionConfig, OpenedSession, Timeouts};
 pub use keys::{Offers, Parameters};
 pub use login::{LoginIdentity, LoginStatus};
+pub use memory_admission::SESSION_MAX_GUARANTEED_BYTES;
 pub use observer::{LoginObserver, RefusalCause, RefusedLogin};
 pub use server::{NexusLost, Server, ServerConfig, TargetDevice};
 pub use session::SessionLimits;

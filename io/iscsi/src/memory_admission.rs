@@ -34,6 +34,9 @@ pub(crate) const SESSION_GUARANTEE: Guarantee = Guarantee {
     covered_bytes: SESSION_GUARANTEE_BYTES,
 };
 
+/// Bytes that a session is guaranteed, whatever others hold; it holds them only while it uses them.
+pub const SESSION_MAX_GUARANTEED_BYTES: u64 = SESSION_GUARANTEE.total_bytes;
+
 /// Upper bound of the records of one command in bytes.
 const RECORD_BYTES: u64 = 1 << 10;
 /// Upper bound of the record of a command that is not admitted, or of an early request.

@@ -11,6 +11,8 @@ const READS: usize = 20;
 /// Number of concurrent clients, and of volumes that each creates.
 const CLIENTS: usize = 8;
 const OF_CLIENT: usize = 50;
+/// Number of volumes of one request.
+const BULK: usize = 1000;
 /// Numbers of volumes for the measurement of changes.
 const SIZES: [usize; 4] = [100, 1000, 5000, 10_000];
 /// Numbers of volumes for the measurement of starts.
@@ -31,6 +33,7 @@ pub fn volumes(rig: &mut Rig) -> Result<()> {
         if size == 10_000 {
             connection(rig)?;
             lists(rig)?;
+            bulk(rig)?;
         }
         if STARTED.contains(&size) {
             let used = rig.restart()?.as_secs_f64();
@@ -121,6 +124,18 @@ fn lists(rig: &mut Rig) -> Result<()> {
     })?;
     let value = format!("{used:.1} ms, {:.2} MB", bytes as f64 / 1e6);
     rig.report("`/metrics` at 10000 volumes: CPU, bytes before gzip".into(), value, "≤ 50 ms, ≤ 2 MB");
+    Ok(())
+}
+
+/// Volumes that one request creates; they are deleted after it.
+fn bulk(rig: &mut Rig) -> Result<()> {
+    let new = json!({ "numbered": { "pattern": "bulk####", "count": BULK }, "size": VOLUME_BYTES });
+    let used = rig.used(|rig| rig.post("bulk/volumes", &new).map(drop))?.as_secs_f64();
+    let name = format!("create {BULK} volumes by one request beside 10000: CPU (volumes for a second of it)");
+    rig.report(name, format!("{used:.2} s ({:.0})", BULK as f64 / used), "≥ 1000 a second");
+    for number in 1..=BULK {
+        rig.api.text("DELETE", &format!("/api/v1/volumes/bulk{number:04}?eradicate=true"), "")?;
+    }
     Ok(())
 }
 
