@@ -288,7 +288,9 @@ async fn serve(
     let ring = Ring::start()?;
     let (shelf, given) = open_store(&ring, config, member.as_ref()).await?;
     let opened = Instant::now();
-    let options = config.memory.engine_options(random()?, capacity(&*shelf));
+    let workers = threads::WorkerThreads::start()?;
+    let mut options = config.memory.engine_options(random()?, capacity(&*shelf));
+    options.workers = workers.workers();
     service::status("recovering");
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let recovered = Instant::now();
@@ -351,6 +353,7 @@ async fn serve(
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
     keeper.end();
+    workers.end();
     finish();
     checkpoint?;
     tracing::info!("stopped");

@@ -1,14 +1,18 @@
-//! Threads of the process: connections on shard threads, the engine's background work on another, management on the main
-//! thread, so that management does not delay I/O.
+//! Threads of the process: connections on shard threads, the engine's background work on another, which has workers to
+//! compute for it, management on the main thread, so that management does not delay I/O.
 
 use anyhow::{Context, Result};
 use engine::{Engine, Rest};
+use parking_lot::{Condvar, Mutex};
 use raid::device::LocalRing;
 use rustix::process::{getpriority_process, setpriority_process};
 use shelf::pool::Pool;
+use shelf::{Job, Workers};
+use std::collections::VecDeque;
 use std::io;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, available_parallelism};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -272,6 +276,84 @@ impl Worker {
     }
 }
 
+/// Processors that workers leave to shards, as far as there are more.
+const PROCESSORS_OF_SHARDS: usize = 2;
+
+/// Jobs of the background and of the store, and the threads that compute them.
+pub struct WorkerThreads {
+    queue: Arc<JobQueue>,
+    count: NonZeroUsize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct JobQueue {
+    /// `None` after the end.
+    jobs: Mutex<Option<VecDeque<Job>>>,
+    more: Condvar,
+}
+
+impl JobQueue {
+    /// One that is dropped uncomputed fails the work that waits for it.
+    fn push(&self, job: Job) {
+        let kept = match &mut *self.jobs.lock() {
+            Some(jobs) => Ok(jobs.push_back(job)),
+            None => Err(job),
+        };
+        match kept {
+            Ok(()) => _ = self.more.notify_one(),
+            Err(job) => drop(job),
+        }
+    }
+
+    /// The next one; `None` after the end.
+    fn next(&self) -> Option<Job> {
+        let mut jobs = self.jobs.lock();
+        loop {
+            if let Some(job) = jobs.as_mut()?.pop_front() {
+                return Some(job);
+            }
+            self.more.wait(&mut jobs);
+        }
+    }
+}
+
+impl WorkerThreads {
+    /// Starts one for each processor but two, and one at least. Their priority is that of the background.
+    pub fn start() -> Result<Self> {
+        let processors = available_parallelism().map_or(1, NonZeroUsize::get);
+        let count = processors.saturating_sub(PROCESSORS_OF_SHARDS);
+        Self::start_count(NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))
+    }
+
+    fn start_count(count: NonZeroUsize) -> Result<Self> {
+        let queue = Arc::new(JobQueue { jobs: Mutex::new(Some(VecDeque::new())), more: Condvar::new() });
+        let thread = |number| {
+            let queue = queue.clone();
+            named(&format!("worker{number}"), move || {
+                while let Some(job) = queue.next() {
+                    job();
+                }
+            })
+        };
+        let threads = (0..count.get()).map(thread).collect::<Result<_>>()?;
+        Ok(Self { queue, count, threads })
+    }
+
+    /// Where jobs are handed over.
+    pub fn workers(&self) -> Workers {
+        let queue = self.queue.clone();
+        Workers::new(self.count, move |job| queue.push(job))
+    }
+
+    /// Ends them; jobs that have not begun are dropped.
+    pub fn end(self) {
+        let left = self.queue.jobs.lock().take();
+        self.queue.more.notify_all();
+        drop(left);
+        self.threads.into_iter().for_each(join);
+    }
+}
+
 /// The thread of the engine's background work.
 pub struct Background {
     thread: JoinHandle<()>,
@@ -323,4 +405,31 @@ impl Drop for AbortOnPanic {
 
 fn join(thread: JoinHandle<()>) {
     thread.join().expect("a thread that panics aborts the process");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::Barrier;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn workers_compute_at_the_same_time_and_end_with_jobs_dropped() {
+        const COUNT: usize = 3;
+        let threads = WorkerThreads::start_count(NonZeroUsize::new(COUNT).unwrap()).unwrap();
+        let workers = threads.workers();
+        // Passes only if all are in it.
+        let all = Arc::new(Barrier::new(COUNT + 1));
+        for _ in 0..COUNT {
+            let all = all.clone();
+            workers.run(move || _ = all.wait());
+        }
+        all.wait();
+        threads.end();
+        let mut late = pin!(workers.compute(|| 1));
+        let polled = late.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Ready(Err(_))), "it does not wait forever: {polled:?}");
+    }
 }

@@ -48,11 +48,12 @@ impl Adaptivity {
         region
     }
 
-    /// Whether a frame that begins with this block should be compressed. Every call counts as one frame.
+    /// Whether a frame that begins with this block should be compressed. Every call counts as one frame. Until the outcome is
+    /// noted, the try counts as one that saves nothing: more frames are asked about before that.
     pub fn should_compress(&mut self, volume: u32, block: u64) -> bool {
         let region = self.region(volume, block);
         let should_compress = region.skip == 0;
-        region.skip = region.skip.saturating_sub(1);
+        region.skip = if should_compress { (1 << region.misses) - 1 } else { region.skip - 1 };
         should_compress
     }
 
@@ -126,5 +127,15 @@ mod tests {
             "another region has a history of its own"
         );
         assert!(tries(&mut adaptivity, 0, 164, true) >= 100, "at the latest after 63 frames");
+    }
+
+    #[test]
+    fn frames_of_one_step_are_tried_no_more_often_than_one_after_the_other() {
+        let mut adaptivity = Adaptivity::new(1024);
+        assert!((0..7).all(|_| tries(&mut adaptivity, 0, 64, false) > 0));
+        let asked = (0..512).filter(|_| adaptivity.should_compress(1, 0)).count();
+        assert!((7..=8).contains(&asked), "{asked}");
+        adaptivity.note_compression(1, 0, true);
+        assert!((0..10).all(|_| adaptivity.should_compress(1, 0)));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::root::FORMATS;
 use crate::tunables::Tunables;
+use shelf::Workers;
 use std::ops::RangeInclusive;
 
 /// Options of an engine.
@@ -27,6 +28,8 @@ pub struct Options {
     pub formats: RangeInclusive<u32>,
     /// How work is divided.
     pub tunables: Tunables,
+    /// Where the background and the store compute.
+    pub workers: Workers,
 }
 
 impl Options {
@@ -42,6 +45,7 @@ impl Options {
             recompress: true,
             formats: FORMATS,
             tunables: Tunables::default(),
+            workers: Workers::default(),
         }
     }
 }

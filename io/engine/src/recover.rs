@@ -73,6 +73,7 @@ impl Engine {
         if !dedup::is_reliable() {
             return Err(Error::Stopped(UNRELIABLE.into()));
         }
+        shelf.use_workers(&options.workers);
         let superblock = match shelf.superblock() {
             Some(superblock) => superblock,
             None => format(&shelf, &options).await?,

@@ -53,8 +53,10 @@ pub struct Tunables {
     pub rest_waiting_bytes: usize,
     /// Slots flushed in one step.
     pub flush_slots: usize,
-    /// Frames packed before other tasks run.
+    /// Frames appended before other tasks run.
     pub flush_frames: usize,
+    /// Blocks that a worker reduces in one job. What makes a single job is not handed over.
+    pub job_blocks: usize,
     /// Windows recompressed in one step.
     pub recompress_windows: usize,
     /// Leaves searched for them in one step.
@@ -145,6 +147,7 @@ impl Default for Tunables {
             rest_waiting_bytes: 128 << 10,
             flush_slots: 512,
             flush_frames: 64,
+            job_blocks: 64,
             recompress_windows: 16,
             recompress_leaves: 256,
             recompress_queue_max: 1 << 16,
@@ -194,6 +197,7 @@ impl Tunables {
             self.cleaning_reserve_min_segments,
             self.flush_slots,
             self.flush_frames,
+            self.job_blocks,
             self.recompress_windows,
             self.recompress_leaves,
             self.index_rebuild_frames,

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub struct Free {
     /// Length of each free run by its first granule.
     runs: BTreeMap<u32, u32>,
+    /// Number of runs of each length.
+    lengths: BTreeMap<u32, u32>,
     granules: u32,
     /// Nothing is allocated; what is freed is remembered.
     closed: bool,
@@ -49,7 +51,23 @@ impl Free {
         if self.is_closed() {
             return 0;
         }
-        self.runs.values().map(|run| u64::from(run / len)).sum()
+        self.lengths.iter().map(|(run, count)| u64::from(run / len) * u64::from(*count)).sum()
+    }
+
+    fn add_run(&mut self, start: u32, len: u32) {
+        self.runs.insert(start, len);
+        *self.lengths.entry(len).or_default() += 1;
+    }
+
+    /// The length of the run that begins there, which is no run any more.
+    fn remove_run(&mut self, start: u32) -> Option<u32> {
+        let len = self.runs.remove(&start)?;
+        let count = self.lengths.get_mut(&len)?;
+        *count -= 1;
+        if *count == 0 {
+            self.lengths.remove(&len);
+        }
+        Some(len)
     }
 
     /// Allocates `len` granules from the shortest run that has them (best fit).
@@ -72,12 +90,12 @@ impl Free {
         if len == 0 || end > run_end {
             return false;
         }
-        self.runs.remove(&from);
+        self.remove_run(from);
         if start > from {
-            self.runs.insert(from, start - from);
+            self.add_run(from, start - from);
         }
         if run_end > end {
-            self.runs.insert(end as u32, (run_end - end) as u32);
+            self.add_run(end as u32, (run_end - end) as u32);
         }
         self.granules -= len;
         true
@@ -93,14 +111,14 @@ impl Free {
         if let Some((before, run)) = self.runs.range(..start).next_back().map(|(at, run)| (*at, *run)) {
             assert!(before + run <= start, "granules are given back once");
             if before + run == start {
-                self.runs.remove(&before);
+                self.remove_run(before);
                 (start, len) = (before, run + len);
             }
         }
-        if let Some(run) = self.runs.remove(&(start + len)) {
+        if let Some(run) = self.remove_run(start + len) {
             len += run;
         }
-        self.runs.insert(start, len);
+        self.add_run(start, len);
     }
 }
 

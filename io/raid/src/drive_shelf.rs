@@ -19,7 +19,7 @@ use crate::label::Label;
 use crate::limits::Limits;
 use crate::{
     AlignedBuf, Batch, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
-    Wait, wait,
+    Wait, Workers, wait,
 };
 use bytes::Bytes;
 use member::Member;
@@ -79,6 +79,7 @@ pub struct DriveShelf {
     buffers: Mutex<Vec<AlignedBuf>>,
     backing_space: backing::BackingSpace,
     background: rebuild::Background,
+    workers: RwLock<Workers>,
     slow_drives: Mutex<slow_drives::SlowDriveDetector>,
     counters: Counters,
     /// Drives that were given at the opening, have a label of this array, and are not members.
@@ -148,6 +149,7 @@ impl DriveShelf {
             buffers: Mutex::default(),
             backing_space: backing::BackingSpace::default(),
             background: rebuild::Background::default(),
+            workers: RwLock::default(),
             slow_drives: Mutex::default(),
             counters: Counters::default(),
             former_drives: Mutex::default(),
@@ -164,6 +166,21 @@ impl DriveShelf {
     /// The epoch of this owner.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    fn workers(&self) -> Workers {
+        self.workers.read().clone()
+    }
+
+    /// Runs a future on the workers; it may outlive the call.
+    fn on_worker<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        start: impl FnOnce(Arc<Self>) -> F,
+    ) -> Wait<F::Output> {
+        match self.me.upgrade() {
+            Some(owner) => self.workers().spawn(start(owner)),
+            None => wait().1,
+        }
     }
 
     /// The slots whose drives carry a copy of the journal.
@@ -251,6 +268,10 @@ impl Shelf for DriveShelf {
         self.waits_for_space()
     }
 
+    fn use_workers(&self, workers: &Workers) {
+        *self.workers.write() = workers.clone();
+    }
+
     fn journal_cost(&self, head: usize, body: usize) -> u64 {
         crate::journal::cost(head, body)
     }
@@ -276,7 +297,11 @@ impl Shelf for DriveShelf {
     }
 
     fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
-        self.read_payload(segment.0, offset, len, done);
+        self.read_payload(segment.0, offset, len, false, done);
+    }
+
+    fn read_in_background(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
+        self.read_payload(segment.0, offset, len, true, done);
     }
 
     fn sync(&self, done: Done<()>) {

@@ -36,5 +36,5 @@ use ::media::sector;
 use ::shelf::pool::{Consent, DriveContents, DriveState, FileSystem};
 use ::shelf::{
     ALIGN, AlignedBuf, Backing, Batch, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId,
-    Shelf, Superblock, Wait, wait,
+    Shelf, Superblock, Wait, Workers, wait,
 };

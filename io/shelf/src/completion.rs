@@ -50,7 +50,7 @@ impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         // If the outcome was already taken, nothing polls again, and this error has no effect.
         if self.0.lock().outcome.is_none() {
-            self.complete(Err(Error::Drive { what: "the device dropped the request".into() }));
+            self.complete(Err(Error::Drive { what: "the request was dropped".into() }));
         }
     }
 }

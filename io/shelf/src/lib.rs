@@ -11,6 +11,7 @@ mod completion;
 mod drive;
 mod shelf;
 mod task;
+mod workers;
 
 pub mod arbiter;
 pub mod conformance;
@@ -25,3 +26,4 @@ pub use shelf::{
     Superblock, Writing,
 };
 pub use task::{join, spawn};
+pub use workers::{Job, Workers, parts};

@@ -343,3 +343,13 @@ pub struct ScrubReport {
     /// Pages that could not be reconstructed.
     pub lost: u64,
 }
+
+impl std::ops::AddAssign for ScrubReport {
+    fn add_assign(&mut self, more: Self) {
+        self.segments += more.segments;
+        self.bytes += more.bytes;
+        self.errors += more.errors;
+        self.repaired += more.repaired;
+        self.lost += more.lost;
+    }
+}

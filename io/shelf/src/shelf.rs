@@ -3,7 +3,7 @@
 //! A shelf is a journal, segments and a superblock. The engine is written against this trait alone, so that the same
 //! engine runs on local drives (crate `raid`) and on other stores.
 
-use crate::{AlignedBuf, Done};
+use crate::{AlignedBuf, Done, Workers};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -156,6 +156,12 @@ pub trait Shelf: Send + Sync {
     /// Sizes, fixed for the life of the shelf except that segments may be added.
     fn layout(&self) -> Layout;
 
+    /// From now on the store computes on these workers what no host waits for: redundancy, rebuild, repair. Before that, and in
+    /// a store that keeps this default, the caller of each method computes.
+    fn use_workers(&self, workers: &Workers) {
+        let _ = workers;
+    }
+
     /// Bytes of [`Layout::journal_bytes`] that a batch takes at most, with the store's own headers and padding.
     fn journal_cost(&self, head: usize, body: usize) -> u64;
 
@@ -208,6 +214,11 @@ pub trait Shelf: Send + Sync {
     /// Reads `len` bytes of a segment at `offset`, any alignment; returns exactly these bytes. They are
     /// verified as far as the shelf can; reads of bytes never written are [`Error::Corrupt`] or arbitrary.
     fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>);
+
+    /// The same for work that no host waits for: verified on the workers.
+    fn read_in_background(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
+        self.read(segment, offset, len, done);
+    }
 
     /// How another process reads these bytes, which are written and durable, by a [`SegmentReader`]. `None` if it can't, or the
     /// shelf does not know.

@@ -1,7 +1,8 @@
-//! A minimal executor: a future runs on the thread that completes the operation it waits for.
+//! A minimal executor: a future runs on the thread that completes the operation it waits for, or on workers.
 //!
 //! The data path has no runtime of its own, and its futures must not depend on the caller's runtime.
 
+use crate::Workers;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,16 +12,27 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// Runs the future until it first waits; every wake-up continues it, on the waking thread.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
-    Arc::new(Task { future: Mutex::new(Some(Box::pin(future))), wakes: AtomicUsize::new(0) }).run();
+    Task::new(future, None).wake();
+}
+
+/// Runs the future on workers: every wake-up is a job of theirs.
+pub(crate) fn spawn_on(workers: Workers, future: impl Future<Output = ()> + Send + 'static) {
+    Task::new(future, Some(workers)).wake();
 }
 
 struct Task {
+    /// Where it runs, if not on the thread that wakes it.
+    workers: Option<Workers>,
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     /// Wake-ups not yet followed by a poll. The thread that increments it from zero polls; other threads return.
     wakes: AtomicUsize,
 }
 
 impl Task {
+    fn new(future: impl Future<Output = ()> + Send + 'static, workers: Option<Workers>) -> Arc<Self> {
+        Arc::new(Self { workers, future: Mutex::new(Some(Box::pin(future))), wakes: AtomicUsize::new(0) })
+    }
+
     fn run(self: Arc<Self>) {
         if self.wakes.fetch_add(1, Ordering::AcqRel) > 0 {
             return;
@@ -44,7 +56,10 @@ impl Task {
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
-        self.run();
+        match self.workers.clone() {
+            Some(workers) => workers.run(move || self.run()),
+            None => self.run(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::data::{BLOCK, Content, Maker};
 use crate::recover::compare;
 use crate::rig::{Rig, Shape, cpu_us, write};
-use crate::rows::{Bound, DEPTH, GIB, Measure, Row, measure, row, shuffled};
+use crate::rows::{Bound, DEPTH, GIB, Measure, Row, measure, row, serial_part, shuffled};
 use block::{CopySegment, DiskId, Op};
 use engine::LogWrites;
 use raid::Sizes;
@@ -41,6 +41,9 @@ fn full_shelf() -> Shape {
     Shape { drives: 24, sizes, ..Shape::new(160) }
 }
 
+/// Of an overwrite of an array that is almost full, in the busiest part that no second thread can take from it.
+const SERIAL_OVERWRITE_MAX_US: f64 = 1.5;
+
 /// Random overwrites of data that do not reduce, in multiples of the existing data.
 fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
     let mut rig = Rig::new(shape);
@@ -49,7 +52,7 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
     let mut maker = Maker::new(Content::Random);
     rig.perform(&*volume, DEPTH, (0..blocks).map(|block| write(block, maker.next(1))));
     rig.settle();
-    let before = Traffic::of(&rig);
+    let (before, background_us) = (Traffic::of(&rig), rig.background_us);
     let each = blocks * PASSES / PARTS as u64;
     let mut order = shuffled(40, u64::MAX).map(|n| n % blocks);
     let (mut times, mut parts) = (Vec::new(), Vec::with_capacity(PARTS));
@@ -60,7 +63,10 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
         parts.push((cpu_us() - start) / each as f64);
     }
     rig.settle();
-    let media = before.until_now(name, bound, &rig, each * PARTS as u64 * BLOCK as u64);
+    let count = each * PARTS as u64;
+    let media = before.until_now(name, bound, &rig, count * BLOCK as u64);
+    let serial =
+        serial_part(name, (rig.background_us - background_us) / count as f64, SERIAL_OVERWRITE_MAX_US);
     times.sort_by(f32::total_cmp);
     let of =
         |share: f64| times.get((times.len() as f64 * share) as usize).map_or(0.0, |us| f64::from(*us) / 1e3);
@@ -78,7 +84,7 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
     let mut steady =
         row(&format!("{name}: slowest part of the time"), Bound::AtMost(1.5), worst / middle, "×");
     steady.note = format!("µs a block, {PASSES} times the capacity in {PARTS} parts: {}", ordered.join(" "));
-    vec![media, stall, steady]
+    vec![media, serial, stall, steady]
 }
 
 /// What a host that writes new data in order makes the array write.

@@ -3,10 +3,13 @@
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
 use engine::{Engine, Options, Volume};
+use parking_lot::Mutex;
 use raid::{DriveShelf, FormatOptions, MemDrive, Sizes};
 use shelf::pool::Consent;
-use shelf::{Done, Drive, Shelf};
+use shelf::{Done, Drive, Job, Shelf, Workers};
+use std::collections::VecDeque;
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -108,6 +111,28 @@ impl<F: Future + Unpin> Task<F> {
     }
 }
 
+/// Jobs of workers that have not been computed.
+#[derive(Clone, Default)]
+struct Jobs(Arc<Mutex<VecDeque<Job>>>);
+
+impl Jobs {
+    const WORKERS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+
+    fn workers(&self) -> Workers {
+        let jobs = self.0.clone();
+        Workers::new(Self::WORKERS, move |job| jobs.lock().push_back(job))
+    }
+
+    /// Computes all that there are.
+    fn compute(&self) {
+        loop {
+            let next = self.0.lock().pop_front();
+            let Some(job) = next else { return };
+            job();
+        }
+    }
+}
+
 /// Configuration of an array under test.
 pub struct Shape {
     /// Number of drives, and MiB of each.
@@ -136,6 +161,10 @@ pub struct Rig {
     pub written: Arc<Written>,
     drives: Vec<Arc<dyn Drive>>,
     background: Task<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// What its workers have been given: they compute when the background waits, on the same thread.
+    jobs: Jobs,
+    /// Processor time of the background so far, in µs, without that of its workers.
+    pub background_us: f64,
     /// Additional work, called repeatedly.
     extra_work: Box<dyn FnMut()>,
 }
@@ -184,9 +213,19 @@ impl Rig {
 
     /// An empty array over a shelf.
     pub fn over(shelf: Arc<dyn Shelf>, written: Arc<Written>, options: Options) -> Self {
+        let jobs = Jobs::default();
+        let options = Options { workers: jobs.workers(), ..options };
         let engine = block_on(Engine::open(shelf, options)).expect("an array in order");
         let background = Task::new(Box::pin(engine.background()) as Pin<Box<_>>);
-        Self { engine, written, drives: Vec::new(), background, extra_work: Box::new(|| ()) }
+        Self {
+            engine,
+            written,
+            drives: Vec::new(),
+            jobs,
+            background,
+            background_us: 0.0,
+            extra_work: Box::new(|| ()),
+        }
     }
 
     /// A volume of 4 KiB blocks.
@@ -285,7 +324,12 @@ impl Rig {
     }
 
     fn poll_background(&mut self) {
-        let _ended = self.background.poll();
+        if self.background.is_woken() {
+            let start = cpu_us();
+            let _ended = self.background.poll();
+            self.background_us += cpu_us() - start;
+        }
+        self.jobs.compute();
         (self.extra_work)();
     }
 
@@ -303,7 +347,13 @@ impl Rig {
 
     /// The background, for another thread to poll.
     pub fn into_background(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.background.future
+        let Self { jobs, background, .. } = self;
+        let mut background = background.future;
+        Box::pin(std::future::poll_fn(move |cx| {
+            let polled = background.as_mut().poll(cx);
+            jobs.compute();
+            polled
+        }))
     }
 
     /// Runs the background until it has no more work.

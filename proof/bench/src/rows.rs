@@ -144,8 +144,17 @@ fn write_cost(name: &str, content: Content, max: f64) -> Vec<Row> {
         (foreground - data_us) / COUNT as f64,
         (space.physical + space.metadata) as f64 / (COUNT as f64 * BLOCK as f64)
     );
-    vec![row]
+    vec![row, serial_part(name, rig.background_us / COUNT as f64, SERIAL_WRITE_MAX_US)]
 }
+
+/// Processor time of a write in the busiest part that no second thread can take from it: what bounds a server with many
+/// cores.
+pub fn serial_part(name: &str, each: f64, max: f64) -> Row {
+    row(&format!("{name}: serial part"), Bound::AtMost(max), each, "µs/block")
+}
+
+/// Of a block that is written for the first time.
+const SERIAL_WRITE_MAX_US: f64 = 1.0;
 
 pub fn read(block: u64, blocks: u64) -> Op {
     Op::Read(Extent::new(block, blocks))

@@ -124,6 +124,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     scenario.limits = bounds::store(bounds, seed);
     if bounds == Bounds::Drawn {
         bounds::read_ahead(seed, &mut scenario.options.tunables);
+        bounds::workers(seed, &mut scenario.options.tunables);
         scenario.draw_pressure(seed);
     }
     let count = (scenario.drives + scenario.spares) as usize;
@@ -153,6 +154,10 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         scenario,
     };
     run.machine.reach = run.scenario.reach;
+    if bounds != Bounds::Drawn {
+        run.machine.jobs.inline();
+    }
+    run.scenario.options.workers = run.machine.jobs.workers().clone();
     if matches!(world, World::Rados | World::Located) {
         pool::install(&mut run);
     }

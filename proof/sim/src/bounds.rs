@@ -46,6 +46,9 @@ pub fn of_small_array(seed: u64, bounds: Bounds, fingerprint_key: [u8; 32]) -> O
     if bounds != Bounds::Measured {
         draw(&mut options, &mut Random::new(seed ^ 0x626f_756e));
     }
+    if bounds == Bounds::Drawn {
+        workers(seed, &mut options.tunables);
+    }
     options
 }
 
@@ -167,6 +170,11 @@ pub fn read_ahead(seed: u64, tunables: &mut Tunables) {
     tunables.read_ahead_piece_bytes = few(measured.read_ahead_piece_bytes as usize) as u32;
     tunables.read_ahead_streams = few(measured.read_ahead_streams);
     tunables.read_ahead_min_reads = few(measured.read_ahead_min_reads as usize) as u32;
+}
+
+/// Draws how many blocks make a job of a worker, independently of everything else so that other draws stay as they are.
+pub fn workers(seed: u64, tunables: &mut Tunables) {
+    tunables.job_blocks = wide(&mut Random::new(seed ^ 0x776f_726b), tunables.job_blocks as u64) as usize;
 }
 
 /// Draws the options of the engine.

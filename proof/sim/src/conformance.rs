@@ -33,6 +33,7 @@ impl Store {
     }
 
     fn start(&mut self, shelf: Arc<DriveShelf>) -> Arc<dyn Shelf> {
+        shelf.use_workers(self.machine.jobs.workers());
         self.machine.start_background(shelf.background());
         shelf
     }

@@ -207,6 +207,9 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     let count = [1, 2, 3, 4, 5, 6, 8][random.below(7) as usize];
     let drives = Drives::new(seed, &vec![DRIVE_BYTES; count]);
     let mut machine = Machine::new(seed, drives.clone());
+    if bounds != Bounds::Drawn {
+        machine.jobs.inline();
+    }
     if bounds != Bounds::Measured {
         machine.reach = [0, 10, 100, 1000][Random::new(seed ^ 0x626f_756e).below(4) as usize];
     }
@@ -357,6 +360,7 @@ fn work(
     random: &mut Random,
     faults: &mut FaultInjector,
 ) -> Result<u64, String> {
+    shelf.use_workers(machine.jobs.workers());
     if random.chance(90) {
         machine.start_background(shelf.background());
     }

@@ -93,6 +93,7 @@ mod replication;
 mod shared;
 mod takeover;
 mod upgrade;
+mod workers;
 
 use engine::{Engine, SpaceRefusals};
 

@@ -4,11 +4,12 @@
 
 use crate::drives::Drives;
 use crate::executor::{Executor, TaskId};
+use crate::workers::Jobs;
 use block::workload::Random;
 use engine::{Engine, Options};
 use rados::memory::Cluster;
 use raid::{DriveShelf, FormatOptions};
-use shelf::Drive;
+use shelf::{Drive, Shelf};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub struct Machine {
     released: u64,
     /// The tasks, which end with a crash.
     pub executor: Executor,
+    /// The jobs of workers, which are lost with a crash.
+    pub jobs: Jobs,
     /// Random source of every choice.
     pub random: Random,
     /// Maximum number of steps of others before a waiting background continues.
@@ -74,6 +77,7 @@ impl Machine {
             cluster: None,
             released: 0,
             executor: Executor::default(),
+            jobs: Jobs::new(seed),
             random,
             reach: 0,
             clock: None,
@@ -116,6 +120,7 @@ impl Machine {
         self.drives.note("crash");
         self.drives.crash();
         self.executor = Executor::default();
+        self.jobs.crash();
         self.clock = None;
         // Requests of tasks during their drop are now cut off.
         self.crash_at = u64::MAX;
@@ -148,6 +153,12 @@ impl Machine {
         }
         let held = self.cluster.as_ref().map_or(0, Cluster::held);
         let (mut tasks, requests) = (self.executor.ready(), self.drives.pending() + held);
+        if self.jobs.ends_now(tasks == 0 && requests == 0) {
+            self.executor.pass();
+            let which = self.jobs.end_one();
+            self.drives.note(which);
+            return Ok(true);
+        }
         if tasks == 0 && requests == 0 && self.executor.is_holding() {
             self.executor.release_background();
             tasks = self.executor.ready();
@@ -235,6 +246,7 @@ impl Machine {
         };
         let Some(shelf) = self.finish(open)? else { return Ok(None) };
         let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
+        shelf.use_workers(self.jobs.workers());
         self.start_background(shelf.background());
         Ok(Some(shelf))
     }
@@ -253,6 +265,7 @@ impl Machine {
         let handles = self.drives.handles();
         let Some(shelf) = self.open_shelf(handles, !*formatted, store)? else { return Ok(None) };
         *formatted = true;
+        let options = Options { workers: self.jobs.workers().clone(), ..options };
         let Some(engine) = self.finish(Engine::open(shelf.clone(), options))? else { return Ok(None) };
         let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
         let ticking = engine.clone();
@@ -287,6 +300,7 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         self.executor = Executor::default();
+        self.jobs.crash();
         self.clock = None;
         self.drives.crash();
         self.drives.end();

@@ -1,12 +1,15 @@
 //! Flush: the oldest slots of the journal become references to blocks that the log has already, or parts of new frames.
 //!
 //! Slots are taken oldest first, so that the journal can be trimmed, and sorted by volume and block: a frame is a run of
-//! neighbours, because what was written together is read together.
+//! neighbours, because what was written together is read together. Workers make fingerprints and frames; what they return is
+//! looked up, appended and committed in that order.
 
 use super::Reducer;
 use crate::appender::Appender;
+use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId, SlotId};
-use crate::frame::{self, Fingerprint, Method, UNKNOWN, stored_mask};
+use crate::error::failed;
+use crate::frame::{self, Fingerprint, Method, Packer, UNKNOWN, stored_mask};
 use crate::frame_table::{Absent, FRAMES, Frame};
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
@@ -15,6 +18,7 @@ use crate::space::Location;
 use crate::state::State;
 use crate::wake::pause;
 use bytes::Bytes;
+use shelf::parts;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -52,6 +56,8 @@ pub struct Item {
     pub block: u64,
     page: Bytes,
     policy: Policy,
+    /// It is looked up only if it is in the sample.
+    sampled: bool,
     /// [`UNKNOWN`] if the volume is not deduplicated, or to save time.
     pub fingerprint: Fingerprint,
     /// A block of the log with the same bytes.
@@ -59,9 +65,50 @@ pub struct Item {
 }
 
 impl Item {
+    fn fingerprint(&mut self, fingerprinter: &mut Fingerprinter) {
+        if self.policy.dedup && (!self.sampled || is_sample(&self.page)) {
+            self.fingerprint = fingerprinter.of(&self.page);
+        }
+    }
+
     /// Whether its fingerprint was left out to save time.
     fn is_skipped(&self) -> bool {
         self.policy.dedup && self.fingerprint == UNKNOWN
+    }
+}
+
+/// A frame to be packed.
+struct Plan {
+    number: u64,
+    /// Its blocks among those of the job.
+    items: Range<usize>,
+    how: Method,
+    /// Whether the outcome says something about what compression saves there.
+    is_try: bool,
+}
+
+/// Frames that one job packs, and their blocks.
+#[derive(Default)]
+struct Batch {
+    items: Vec<Item>,
+    plans: Vec<Plan>,
+}
+
+impl Batch {
+    /// Packs the frames. The pages are not needed any more.
+    fn pack(&mut self) -> Vec<Bytes> {
+        let mut packer = Packer::default();
+        let objects = self.plans.iter().map(|plan| {
+            let items = &mut self.items[plan.items.clone()];
+            let fingerprints: SmallVec<[_; BlockId::PER_FRAME]> =
+                items.iter().map(|item| item.fingerprint).collect();
+            let (stored, pages) = (stored_mask(items.len()), items.iter().map(|item| &item.page[..]));
+            let skipped = items.iter().any(Item::is_skipped);
+            let object = packer.pack(plan.number, stored, pages, &fingerprints, plan.how, skipped);
+            items.iter_mut().for_each(|item| item.page = Bytes::new());
+            object
+        });
+        objects.collect()
     }
 }
 
@@ -94,36 +141,20 @@ fn key(fingerprint: &Fingerprint) -> u128 {
 impl Reducer {
     /// Flushes some slots.
     pub async fn flush(&mut self, appender: &mut Appender) -> block::Result<Flushed> {
-        let mut items = self.take_slots();
+        let items = self.take_slots();
         if items.is_empty() {
             return Ok(Step::Idle.into());
         }
-        self.fingerprint(&mut items);
+        let mut items = self.fingerprint(items).await?;
         self.find(&mut items).await?;
-        let sorted = sort(items);
+        let mut sorted = sort(items);
         for (items, found) in [(&sorted.new, false), (&sorted.known, true), (&sorted.twins, true)] {
             for item in items.iter().filter(|item| item.fingerprint != UNKNOWN) {
                 self.adaptivity.note_lookup(item.volume, item.block, found);
             }
         }
         appender.begin_data();
-        let runs = runs(sorted.new.iter().map(|item| (item.volume, item.block)));
-        let first = self.reserve_numbers(runs.len() as u64);
-        let mut packed = Vec::with_capacity(runs.len());
-        let mut step = Step::Done;
-        for (number, run) in (first..).zip(runs) {
-            match self.pack(appender, number, &sorted.new[run.clone()]).await? {
-                Some(location) => packed.push(Packed { number, location, items: run }),
-                None => {
-                    step = Step::Full;
-                    break;
-                }
-            }
-            if packed.len().is_multiple_of(self.core.options.tunables.flush_frames) {
-                appender.grant_credit();
-                pause().await;
-            }
-        }
+        let (packed, step) = self.append_new(appender, &mut sorted.new).await?;
         if !self.load_table(&packed).await {
             let state = &mut *self.core.state.write();
             let table = &mut state.maps.table;
@@ -139,18 +170,27 @@ impl Reducer {
     }
 
     /// Makes the fingerprints of what may repeat; where nothing did lately, those of a sample.
-    fn fingerprint(&mut self, items: &mut [Item]) {
+    async fn fingerprint(&mut self, mut items: Vec<Item>) -> block::Result<Vec<Item>> {
         for item in items.iter_mut().filter(|item| item.policy.dedup) {
             let adapts = item.policy.compression == Compression::Adaptive;
-            if adapts
-                && !is_sample(&item.page)
-                && !self.adaptivity.should_look_up_all(item.volume, item.block)
-            {
-                self.index.leave_out();
-                continue;
-            }
-            item.fingerprint = self.fingerprinter.of(&item.page);
+            item.sampled = adapts && !self.adaptivity.should_look_up_all(item.volume, item.block);
         }
+        let key = self.core.key;
+        let (count, job_blocks) = (items.len(), self.core.options.tunables.job_blocks);
+        let jobs =
+            self.core.options.workers.compute_all(parts(items, job_blocks), move |mut part: Vec<Item>| {
+                let mut fingerprinter = Fingerprinter::new(&key);
+                part.iter_mut().for_each(|item| item.fingerprint(&mut fingerprinter));
+                part
+            });
+        let mut made = Vec::with_capacity(count);
+        for job in jobs {
+            made.extend(job.await.map_err(failed)?);
+        }
+        if made.iter().any(Item::is_skipped) {
+            self.index.leave_out();
+        }
+        Ok(made)
     }
 
     fn take_slots(&self) -> Vec<Item> {
@@ -162,7 +202,16 @@ impl Reducer {
                 let found = state.maps.slots.get(slot)?;
                 let (volume, block, page) = (found.volume, found.block, found.page.clone());
                 let policy = state.volume(volume).map_or(Policy::default(), |volume| volume.policy);
-                Some(Item { slot, page, volume, block, policy, fingerprint: UNKNOWN, known: None })
+                Some(Item {
+                    slot,
+                    page,
+                    volume,
+                    block,
+                    policy,
+                    sampled: false,
+                    fingerprint: UNKNOWN,
+                    known: None,
+                })
             };
             taken.into_iter().filter_map(item).collect()
         };
@@ -217,27 +266,66 @@ impl Reducer {
         Ok(())
     }
 
-    /// Compresses a run and appends it to the log; `None` if there is no room.
-    async fn pack(
+    /// Packs new blocks and appends the frames to the log, as many as there is room for. The blocks of these are left, without
+    /// their pages.
+    async fn append_new(
         &mut self,
         appender: &mut Appender,
-        number: u64,
-        items: &[Item],
-    ) -> block::Result<Option<Location>> {
-        let fingerprints: SmallVec<[_; BlockId::PER_FRAME]> =
-            items.iter().map(|item| item.fingerprint).collect();
-        let (first, pages) = (&items[0], items.iter().map(|item| &item.page[..]));
-        let is_short = appender.protected_free_count() < self.core.clean_below();
-        // If space is short, a write may have been admitted because its data compresses.
-        let adapts = first.policy.compression == Compression::Adaptive && !is_short;
-        let leave = adapts && !self.adaptivity.should_compress(first.volume, first.block);
-        let how = if leave { Method::Raw } else { Method::of(first.policy.compression) };
-        let skipped = items.iter().any(Item::is_skipped);
-        let object = self.packer.pack(number, stored_mask(items.len()), pages, &fingerprints, how, skipped);
-        if adapts && !leave {
-            self.adaptivity.note_compression(first.volume, first.block, frame::is_compressed(&object));
+        new: &mut Vec<Item>,
+    ) -> block::Result<(Vec<Packed>, Step)> {
+        let batches = self.plan(appender, std::mem::take(new));
+        let jobs = self.core.options.workers.compute_all(batches, |mut batch: Batch| {
+            let objects = batch.pack();
+            (batch, objects)
+        });
+        let mut packed = Vec::new();
+        for job in jobs {
+            let (Batch { items, plans }, objects) = job.await.map_err(failed)?;
+            let start = new.len();
+            new.extend(items);
+            for (plan, object) in plans.into_iter().zip(objects) {
+                let items = start + plan.items.start..start + plan.items.end;
+                let first = &new[items.start];
+                if plan.is_try {
+                    let saved = frame::is_compressed(&object);
+                    self.adaptivity.note_compression(first.volume, first.block, saved);
+                }
+                let Some(location) = appender.append_data(object).await? else {
+                    return Ok((packed, Step::Full));
+                };
+                packed.push(Packed { number: plan.number, location, items });
+                if packed.len().is_multiple_of(self.core.options.tunables.flush_frames) {
+                    appender.grant_credit();
+                    pause().await;
+                }
+            }
         }
-        appender.append_data(object).await
+        Ok((packed, Step::Done))
+    }
+
+    /// Divides new blocks into frames, which get numbers in a row, and these into jobs.
+    fn plan(&mut self, appender: &Appender, new: Vec<Item>) -> Vec<Batch> {
+        let runs = runs(new.iter().map(|item| (item.volume, item.block)));
+        let first = self.reserve_numbers(runs.len() as u64);
+        // If space is short, a write may have been admitted because its data compresses.
+        let is_short = appender.protected_free_count() < self.core.clean_below();
+        let mut new = new.into_iter();
+        let mut batches: Vec<Batch> = Vec::new();
+        for (number, run) in (first..).zip(runs) {
+            let is_full = |batch: &Batch| batch.items.len() >= self.core.options.tunables.job_blocks;
+            if batches.last().is_none_or(is_full) {
+                batches.push(Batch::default());
+            }
+            let Some(Batch { items, plans }) = batches.last_mut() else { break };
+            let start = items.len();
+            items.extend(new.by_ref().take(run.len()));
+            let first = &items[start];
+            let adapts = first.policy.compression == Compression::Adaptive && !is_short;
+            let leave = adapts && !self.adaptivity.should_compress(first.volume, first.block);
+            let how = if leave { Method::Raw } else { Method::of(first.policy.compression) };
+            plans.push(Plan { number, items: start..items.len(), how, is_try: adapts && !leave });
+        }
+        batches
     }
 
     /// Loads the pages of the frame table that new frames go to; false if one can't be read, and others have to be

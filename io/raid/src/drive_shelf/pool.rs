@@ -38,11 +38,7 @@ impl Pool for DriveShelf {
     }
 
     fn scrub_segment(&self, segment: u32) -> BoxFuture<'_, ScrubbedSegment> {
-        Box::pin(async move {
-            let (mut report, mut stripes) = (ScrubReport::default(), Vec::new());
-            DriveShelf::scrub_segment(self, segment, &mut report, Some(&mut stripes)).await;
-            ScrubbedSegment { report, stripes: Some(stripes) }
-        })
+        Box::pin(DriveShelf::scrub_segment(self, segment, true))
     }
 
     fn drives(&self) -> Option<&dyn Drives> {

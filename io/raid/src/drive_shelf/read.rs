@@ -59,7 +59,15 @@ impl DriveShelf {
         pieces
     }
 
-    pub(super) fn read_payload(&self, segment: u32, offset: u32, len: u32, done: Done<Bytes>) {
+    /// Reads the payload; `in_background` if it is to be verified on the workers.
+    pub(super) fn read_payload(
+        &self,
+        segment: u32,
+        offset: u32,
+        len: u32,
+        in_background: bool,
+        done: Done<Bytes>,
+    ) {
         let entry = {
             let segments = self.segments.lock();
             let end = u64::from(offset) + u64::from(len);
@@ -86,14 +94,19 @@ impl DriveShelf {
             .collect();
         let Some(members) = members else { return self.reconstruct_read(whole, done) };
         let (me, held, found) = (self.me.clone(), entry.clone(), pieces.clone());
-        let finish: Done<Parts> = Box::new(move |outcome| {
+        let finish = move |outcome: Result<Parts>| {
             let Some(shelf) = me.upgrade() else { return drop(done) };
             let parts = outcome.unwrap_or_default();
             match shelf.assemble(&held, &found, &parts, whole) {
                 Some(payload) => done(Ok(payload)),
                 None => shelf.reconstruct_read(whole, done),
             }
-        });
+        };
+        let workers = in_background.then(|| self.workers());
+        let finish: Done<Parts> = match workers {
+            Some(workers) => Box::new(move |outcome| workers.run(move || finish(outcome))),
+            None => Box::new(finish),
+        };
         let gather = super::gather::Gather::new(pieces.len(), smallvec![Bytes::new(); pieces.len()], finish);
         for (index, (piece, member)) in pieces.into_iter().zip(members).enumerate() {
             let column = entry.column(piece.row, piece.part).expect("its member was found");

@@ -198,13 +198,23 @@ impl DriveShelf {
         if self.copy_journal().await {
             return true;
         }
-        if let Some(segment) = self.most_degraded() {
-            self.rebuild_segment(segment).await;
+        let at_once = self.workers().count();
+        let degraded: Vec<u32> = std::iter::from_fn(|| self.most_degraded()).take(at_once).collect();
+        if !degraded.is_empty() {
+            self.on_workers(degraded, |shelf, segment| async move { shelf.rebuild_segment(segment).await })
+                .await;
             return true;
         }
-        let suspect = self.background.0.lock().suspects.pop_first();
-        if let Some(segment) = suspect {
-            self.scrub_segment(segment, &mut shelf::pool::ScrubReport::default(), None).await;
+        let suspects: Vec<u32> = {
+            let mut state = self.background.0.lock();
+            std::iter::from_fn(|| state.suspects.pop_first()).take(at_once).collect()
+        };
+        if !suspects.is_empty() {
+            self.on_workers(
+                suspects,
+                |shelf, segment| async move { shelf.scrub_segment(segment, false).await },
+            )
+            .await;
             return true;
         }
         let in_use_drives = self.in_use_drives();
@@ -212,6 +222,20 @@ impl DriveShelf {
             return self.commit().await.is_ok();
         }
         self.raise_failures_to_tolerate().await || self.remove_empty_members().await
+    }
+
+    /// Works on segments at the same time, on the workers, and waits for all.
+    async fn on_workers<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        segments: Vec<u32>,
+        work: impl Fn(Arc<Self>, u32) -> F,
+    ) {
+        let begin = |segment: u32| self.on_worker(|shelf| work(shelf, segment));
+        let begun: Vec<_> = segments.into_iter().map(begin).collect();
+        for ended in begun {
+            // Workers that have ended drop what they have: it is found again at the next start.
+            let _ = ended.await;
+        }
     }
 
     /// The slots whose drives are present and not being evacuated.

@@ -3,7 +3,9 @@ use crate::drive_shelf::tests::now;
 use crate::{AlignedBuf, Drive, FormatOptions, JournalPos, MemDrive, SegmentId, Shelf};
 use bytes::Bytes;
 use rig::drive::{Intercepted, Request};
+use shelf::{Job, Workers};
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
@@ -209,6 +211,50 @@ fn what_was_discarded_is_counted_until_the_map_says_so() {
     now(rig.shelf.settle());
     assert_eq!(rig.shelf.status().tolerates, 2);
     assert!(reopened([0, 1, 2]).is_ok());
+}
+
+/// Polls background work of a shelf to its end. Of the jobs of its workers, `jobs`, the last one always ends first. Returns the
+/// most segments that were worked on at the same time, too.
+fn finish<F: Future>(rig: &mut Rig, jobs: &Mutex<Vec<Job>>, work: F) -> (F::Output, usize) {
+    let (mut work, mut most) = (pin!(work), 0);
+    for _ in 0..1000 {
+        if let Poll::Ready(outcome) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return (outcome, most);
+        }
+        let job = jobs.lock().pop();
+        match job {
+            Some(job) => job(),
+            None => rig.pass(Duration::from_millis(100)),
+        }
+        let segments = rig.shelf.segments.lock();
+        most = most.max(segments.list.iter().filter(|segment| segment.gate.is_some()).count());
+    }
+    panic!("it waits forever")
+}
+
+#[test]
+fn each_worker_has_a_segment_of_a_rebuild_and_of_a_scrub() {
+    const SEGMENTS: u32 = 5;
+    const WORKERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+    let mut rig = Rig::new(6);
+    for segment in 0..SEGMENTS {
+        now(rig.write(segment, 0)).unwrap();
+    }
+    now(rig.shelf.sync_all()).unwrap();
+    let jobs = Arc::new(Mutex::new(Vec::new()));
+    let handed = jobs.clone();
+    rig.shelf.use_workers(&Workers::new(WORKERS, move |job| handed.lock().push(job)));
+    rig.shelf.fail_drive(5, &Error::Drive { what: "as the test says".into() });
+    let degraded = rig.shelf.status().degraded_segments;
+    assert!(degraded > 3, "{degraded}");
+    let shelf = rig.shelf.clone();
+    let ((), most) = finish(&mut rig, &jobs, shelf.settle());
+    let status = shelf.status();
+    assert_eq!((status.degraded_segments, status.lost_pages, most), (0, 0, WORKERS.get()));
+    let (report, most) = finish(&mut rig, &jobs, shelf.scrub());
+    let segments = u64::from(SEGMENTS);
+    assert_eq!((report.segments, report.errors, report.lost, most), (segments, 0, 0, WORKERS.get()));
+    assert!(shelf.segments.lock().list.iter().all(|segment| segment.gate.is_none()));
 }
 
 #[test]

@@ -7,7 +7,8 @@ use super::DriveShelf;
 use super::read::ReadMode;
 use crate::{ALIGN, AlignedBuf};
 use bytes::Bytes;
-use shelf::pool::ScrubReport;
+use shelf::pool::{ScrubReport, ScrubbedSegment};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 /// Rebuild gets this many times the rate of a scrub: degraded segments can't wait.
@@ -20,8 +21,7 @@ impl DriveShelf {
     }
 
     /// As [`DriveShelf::scrub`], from a segment on. `step` is called before each segment with its number and the
-    /// findings so far, and ends the scrub by returning false. To be polled to its end: writes to the segment being
-    /// read wait for it.
+    /// findings so far, and ends the scrub by returning false. Workers may have begun later segments by then: those end first.
     pub async fn scrub_from(
         &self,
         from: u32,
@@ -29,24 +29,32 @@ impl DriveShelf {
     ) -> ScrubReport {
         let mut report = ScrubReport::default();
         let count = self.segments.lock().list.len() as u32;
+        let (at_once, mut begun) = (self.workers().count(), VecDeque::with_capacity(self.workers().count()));
+        let mut rest = from..count;
         for segment in from..count {
             if self.check_running().is_err() || !step(segment, &report) {
                 break;
             }
-            self.scrub_segment(segment, &mut report, None).await;
+            let begin =
+                |segment| self.on_worker(|shelf| async move { shelf.scrub_segment(segment, false).await });
+            begun.extend(rest.by_ref().take(at_once - begun.len()).map(begin));
+            if let Some(scrubbed) = begun.pop_front() {
+                report += scrubbed.await.unwrap_or_default().report;
+            }
+        }
+        for scrubbed in begun {
+            report += scrubbed.await.unwrap_or_default().report;
         }
         tracing::info!(?report, "scrubbed");
         report
     }
 
-    /// Scrubs a segment, and adds the payload of its rows to `stripes`, if it is asked for.
-    pub(super) async fn scrub_segment(
-        &self,
-        segment: u32,
-        report: &mut ScrubReport,
-        stripes: Option<&mut Vec<Bytes>>,
-    ) {
-        self.exclusively(segment, self.scrub_rows(segment, report, stripes)).await;
+    /// Scrubs a segment; `with_stripes` if the payload of its rows is wanted.
+    pub(super) async fn scrub_segment(&self, segment: u32, with_stripes: bool) -> ScrubbedSegment {
+        let mut report = ScrubReport::default();
+        let mut stripes = with_stripes.then(Vec::new);
+        self.exclusively(segment, self.scrub_rows(segment, &mut report, stripes.as_mut())).await;
+        ScrubbedSegment { report, stripes }
     }
 
     async fn scrub_rows(&self, segment: u32, report: &mut ScrubReport, mut stripes: Option<&mut Vec<Bytes>>) {

@@ -3,7 +3,7 @@
 use super::segments::{Deferred, Run};
 use super::{DriveShelf, Member};
 use crate::sector::{PAYLOAD_BYTES, Position};
-use crate::segment_map::Entry;
+use crate::segment_map::{Column, Entry};
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, Shelf, parity};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -18,6 +18,9 @@ struct Writing {
     state: Mutex<State>,
 }
 
+/// By column, who gets it.
+type Targets = Vec<Option<(Column, Arc<Member>)>>;
+
 struct State {
     left: usize,
     /// Columns that were written completely.
@@ -26,6 +29,14 @@ struct State {
     done: Option<Done<()>>,
     /// Returned for reuse when all drives are done with them.
     buffers: Vec<Arc<AlignedBuf>>,
+}
+
+impl State {
+    fn new(targets: &Targets, done: Done<()>) -> Self {
+        // One more, so that it can't complete before everything was submitted.
+        let left = 1 + targets.iter().flatten().count();
+        Self { left, whole: 0, failure: None, done: Some(done), buffers: Vec::new() }
+    }
 }
 
 impl DriveShelf {
@@ -79,42 +90,40 @@ impl DriveShelf {
             entry
         };
         self.counters.foreground.fetch_add(1, Ordering::Relaxed);
-        self.write_rows(segment, entry, rows, &stripes, done);
+        let (me, targets) = (self.me.clone(), self.targets(&entry));
+        let writing = Writing { segment, entry, rows, state: Mutex::new(State::new(&targets, done)) };
+        self.workers().run(move || {
+            if let Some(shelf) = me.upgrade() {
+                shelf.write_rows(Arc::new(writing), targets, &stripes);
+            }
+        });
     }
 
-    fn write_rows(&self, segment: u32, entry: Arc<Entry>, rows: (u32, u32), stripes: &[u8], done: Done<()>) {
+    /// The members that get a column of a segment; columns without one are left out.
+    fn targets(&self, entry: &Entry) -> Targets {
+        let member = |column: Column| Some((column, self.member(usize::from(column.slot))?));
+        let columns = entry.columns.iter().map(|column| column.filter(|column| !column.stale));
+        columns.map(|column| column.and_then(member)).collect()
+    }
+
+    fn write_rows(&self, writing: Arc<Writing>, targets: Targets, stripes: &[u8]) {
+        let (entry, rows) = (&writing.entry, writing.rows);
         let width = entry.profile.width();
         let chunk = self.plan.chunk_pages(entry.profile) as usize * ALIGN;
         let mut pieces: Vec<Vec<Bytes>> = vec![Vec::with_capacity((rows.1 - rows.0) as usize); width];
         let mut buffers = Vec::new();
         for (row, stripe) in (rows.0..).zip(stripes.chunks_exact(self.plan.stripe_bytes() as usize)) {
-            let buffer = Arc::new(self.stripe(&entry, row, stripe));
+            let buffer = Arc::new(self.stripe(entry, row, stripe));
             for part in 0..width {
                 pieces[entry.index(row, part)].push(buffer.share(part * chunk..(part + 1) * chunk));
             }
             buffers.push(buffer);
         }
-        let targets: Vec<_> = entry
-            .columns
-            .iter()
-            .map(|column| column.filter(|column| !column.stale))
-            .map(|column| column.and_then(|column| Some((column, self.member(usize::from(column.slot))?))))
-            .collect();
-        let state = State {
-            // One more, so that it can't complete before everything was submitted.
-            left: 1 + targets.iter().flatten().count(),
-            whole: 0,
-            failure: None,
-            done: Some(done),
-            buffers,
-        };
-        let writing = Arc::new(Writing { segment, entry, rows, state: Mutex::new(state) });
-        {
-            for (target, pieces) in targets.into_iter().zip(pieces) {
-                let Some((column, member)) = target else { continue };
-                let at = self.plan.page_at(writing.entry.profile, column.granule, rows.0, 0);
-                self.write_column(&writing, member, at, pieces);
-            }
+        writing.state.lock().buffers = buffers;
+        for (target, pieces) in targets.into_iter().zip(pieces) {
+            let Some((column, member)) = target else { continue };
+            let at = self.plan.page_at(entry.profile, column.granule, rows.0, 0);
+            self.write_column(&writing, member, at, pieces);
         }
         self.column_written(&writing, None, Ok(()));
     }
