@@ -26,16 +26,21 @@ use crate::core::Core;
 use crate::entry::{Kind, Node, SlotId, encode_node};
 use crate::error::failed;
 use crate::frame::{self, ObjectKind};
+use crate::frame_table::TablePage;
 use crate::map::{Maps, Need};
 use crate::page_index::{CHUNK, PageIndex};
 use crate::pages::NumberMap;
 use crate::root::{Aside, INDEX_VERSION, Payload, Root, Unflushed, chunks_of};
 use crate::space::{Location, Usage};
 use crate::wake::pause;
+use bytes::Bytes;
 use parking_lot::Mutex;
-use shelf::{JournalPos, Superblock, wait};
+use shelf::{JournalPos, Superblock, Wait, parts, wait};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Blocks that take a worker as long as a page of a map.
+const BLOCKS_PER_PAGE: usize = 8;
 
 /// The state at one moment, as far as it is not in frozen pages.
 struct Cut {
@@ -225,17 +230,18 @@ impl Checkpointer {
                 let mut state = self.core.state.write();
                 batch.iter().filter_map(|number| thaw_node(&mut state.maps, *number)).collect()
             };
-            for (number, body, resolved) in thawed {
-                let node = resolved.as_ref().map_or(&*body, |resolved| &**resolved);
-                let names_slots = node.iter().any(|entry| entry.is_slot());
-                let object = frame::metadata(ObjectKind::Map, number, |out| encode_node(node, out));
-                moves.insert(number, (appender.append_metadata(ObjectKind::Map, object).await?, names_slots));
-                let maps = &mut self.core.state.write().maps;
-                if let Some(resolved) = &resolved {
-                    maps.settle(number, &body, resolved);
-                }
-                if names_slots {
-                    maps.mark(number);
+            for job in self.encode(thawed, encode_page) {
+                for (page, names_slots, object) in job.await.map_err(failed)? {
+                    let (number, body, resolved) = page;
+                    let location = appender.append_metadata(ObjectKind::Map, object).await?;
+                    moves.insert(number, (location, names_slots));
+                    let maps = &mut self.core.state.write().maps;
+                    if let Some(resolved) = &resolved {
+                        maps.settle(number, &body, resolved);
+                    }
+                    if names_slots {
+                        maps.mark(number);
+                    }
                 }
             }
             appender.grant_credit();
@@ -245,6 +251,17 @@ impl Checkpointer {
         Ok(moves)
     }
 
+    /// Lets workers encode pages; returns what to wait for, in order.
+    fn encode<P: Send + 'static, O: Send + 'static>(
+        &self,
+        pages: Vec<P>,
+        encode: impl Fn(P) -> O + Clone + Send + 'static,
+    ) -> Vec<Wait<Vec<O>>> {
+        let each = self.core.options.tunables.job_blocks.div_ceil(BLOCKS_PER_PAGE);
+        let job = move |part: Vec<P>| part.into_iter().map(&encode).collect();
+        self.core.options.workers.compute_all(parts(pages, each), job)
+    }
+
     async fn write_tables(&mut self, appender: &mut Appender, numbers: Vec<u64>) -> block::Result<Moves> {
         let mut moves = Moves::default();
         for batch in numbers.chunks(self.core.options.tunables.checkpoint_pages) {
@@ -252,9 +269,13 @@ impl Checkpointer {
                 let pages = &mut self.core.state.write().maps.table.pages;
                 batch.iter().filter_map(|number| Some((*number, pages.thaw(*number)?))).collect()
             };
-            for (number, body) in thawed {
-                let object = frame::metadata(ObjectKind::Table, number, |out| body.encode(out));
-                moves.insert(number, (appender.append_metadata(ObjectKind::Table, object).await?, false));
+            let encode = |(number, body): (u64, Arc<TablePage>)| {
+                (number, frame::metadata(ObjectKind::Table, number, |out| body.encode(out)))
+            };
+            for job in self.encode(thawed, encode) {
+                for (number, object) in job.await.map_err(failed)? {
+                    moves.insert(number, (appender.append_metadata(ObjectKind::Table, object).await?, false));
+                }
             }
             appender.grant_credit();
             pause().await;
@@ -446,6 +467,15 @@ fn set_aside(maps: &mut Maps, unread: &mut Vec<u64>) -> Vec<Aside> {
 }
 
 type Thawed = (u64, Arc<Node>, Option<Box<Node>>);
+
+/// Encodes a map page; also returns whether it names slots.
+fn encode_page(page: Thawed) -> (Thawed, bool, Bytes) {
+    let (number, body, resolved) = &page;
+    let node = resolved.as_ref().map_or(&**body, |resolved| &**resolved);
+    let names_slots = node.iter().any(|entry| entry.is_slot());
+    let object = frame::metadata(ObjectKind::Map, *number, |out| encode_node(node, out));
+    (page, names_slots, object)
+}
 
 /// A page of the cut, with flushed slots replaced by their blocks if it names any.
 fn thaw_node(maps: &mut Maps, number: u64) -> Option<Thawed> {

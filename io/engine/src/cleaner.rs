@@ -3,18 +3,17 @@
 //! The log never overwrites, so segments fill with data that nothing refers to any more. The cleaner picks a victim by
 //! age and live data, copies what is live out of it (frames at once; metadata by marking it for the next checkpoint),
 //! and the checkpoint that follows frees the segment. How much it copies for each flushed byte bounds write
-//! amplification, and rises as free segments run out, so that hosts see the same speed at every moment.
+//! amplification, and rises as free segments run out, so that hosts see the same speed at every moment. What is in a victim
+//! is read and verified by workers (`window`), and moved in order (`victim`).
+
+mod victim;
+mod window;
 
 use crate::appender::Appender;
-use crate::checkpoint::page_index;
 use crate::core::Core;
 use crate::entry::BLOCK;
-use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind, Packer};
-use crate::map::Need;
 use crate::space::{Live, Location};
-use crate::wake::pause;
-use bytes::{Bytes, BytesMut};
-use shelf::{Room, SegmentId, wait};
+use shelf::Room;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,7 +31,6 @@ pub enum Cleaned {
 /// The cleaner.
 pub struct Cleaner {
     core: Arc<Core>,
-    packer: Packer,
     /// Segments that could not be emptied, with the live bytes that they had.
     stuck: BTreeMap<u32, u64>,
     /// Segments that were cleaned since the last checkpoint, or whose metadata was marked for the next.
@@ -97,7 +95,6 @@ impl Cleaner {
     pub fn new(core: Arc<Core>) -> Self {
         Self {
             core,
-            packer: Packer::default(),
             stuck: BTreeMap::new(),
             marked: BTreeSet::new(),
             cleaned: 0,
@@ -241,211 +238,6 @@ impl Cleaner {
             })
             .max_by_key(|(segment, live)| worth(*segment, *live))
             .map(|(segment, _)| segment)
-    }
-
-    async fn move_segment(
-        &mut self,
-        appender: &mut Appender,
-        catalog: &[Location],
-        segment: u32,
-    ) -> block::Result<()> {
-        self.marked.insert(segment);
-        let (size, stripe) = (self.core.layout.segment_bytes, self.core.layout.stripe_bytes);
-        let mut window = Window { base: 0, bytes: Bytes::new() };
-        let mut at = 0;
-        while at < size {
-            if self.core.state.read().maps.usage.of(segment).total() == 0 {
-                break;
-            }
-            let next_stripe = (at / stripe + 1) * stripe;
-            let Some(header) = self.header_at(&mut window, segment, at).await? else {
-                at = next_stripe;
-                continue;
-            };
-            let len = header.len() as u32;
-            let Some(object) = self.object_at(&mut window, segment, at, len).await? else {
-                at = next_stripe;
-                continue;
-            };
-            let location = Location { segment, offset: at, len };
-            if !self.move_object(appender, catalog, location, &header, object).await? {
-                return Ok(());
-            }
-            at += len;
-            appender.grant_credit();
-            pause().await;
-        }
-        Ok(())
-    }
-
-    async fn header_at(&self, window: &mut Window, segment: u32, at: u32) -> block::Result<Option<Header>> {
-        let bytes = self.bytes_at(window, segment, at, HEADER as u32).await?;
-        Ok(bytes.and_then(|bytes| Header::decode(&bytes).ok()))
-    }
-
-    async fn object_at(
-        &self,
-        window: &mut Window,
-        segment: u32,
-        at: u32,
-        len: u32,
-    ) -> block::Result<Option<Bytes>> {
-        let bytes = self.bytes_at(window, segment, at, len).await?;
-        Ok(bytes.filter(|bytes| frame::verify(bytes).is_ok()))
-    }
-
-    /// Bytes of a segment through the window; `None` beyond its end, or where nothing can be read.
-    async fn bytes_at(
-        &self,
-        window: &mut Window,
-        segment: u32,
-        at: u32,
-        len: u32,
-    ) -> block::Result<Option<Bytes>> {
-        let size = self.core.layout.segment_bytes;
-        if u64::from(at) + u64::from(len) > u64::from(size) {
-            return Ok(None);
-        }
-        if window.get(at, len).is_none() {
-            // Stripe by stripe: a segment may end early, and reading beyond its end fails.
-            let stripe = self.core.layout.stripe_bytes;
-            let mut bytes = BytesMut::new();
-            let base = at / stripe * stripe;
-            let mut next = base;
-            while next < size
-                && (next < at + len || next - base < self.core.options.tunables.clean_window_bytes)
-            {
-                let (done, read) = wait();
-                self.core.log.shelf().read(SegmentId(segment), next, stripe, done);
-                let Ok(read) = read.await else { break };
-                bytes.extend_from_slice(&read);
-                next += stripe;
-            }
-            *window = Window { base, bytes: bytes.freeze() };
-        }
-        Ok(window.get(at, len))
-    }
-
-    /// Moves an object if it is live. False if there is no room.
-    async fn move_object(
-        &mut self,
-        appender: &mut Appender,
-        catalog: &[Location],
-        location: Location,
-        header: &Header,
-        object: Bytes,
-    ) -> block::Result<bool> {
-        let number = header.number;
-        match header.kind {
-            ObjectKind::Frame => return self.move_frame(appender, location, header, object).await,
-            ObjectKind::Map => {
-                if self.core.state.read().maps.page_index.get(number).location == location
-                    && self.core.load(Need::Map(number)).await.is_ok()
-                {
-                    self.core.state.write().maps.mark(number);
-                }
-            }
-            ObjectKind::Table => {
-                if self.core.state.read().maps.table.page_index.get(number).location == location
-                    && self.core.load(Need::Table(number)).await.is_ok()
-                {
-                    self.core.state.write().maps.table.mark(number);
-                }
-            }
-            kind @ (ObjectKind::MapIndex | ObjectKind::TableIndex) => {
-                let mut state = self.core.state.write();
-                let page_index = page_index(kind, &mut state.maps);
-                if page_index.locations.get(&number) == Some(&location) {
-                    page_index.mark(number);
-                }
-            }
-            ObjectKind::Catalog => {
-                if catalog.contains(&location) {
-                    self.core.state.write().catalog.dirty = true;
-                }
-            }
-            ObjectKind::Index => {
-                if self.core.state.read().maps.index_log.holds(number, location) {
-                    let Some(new) = appender.append_index(object).await? else { return Ok(false) };
-                    self.core.state.write().maps.move_index_object(number, new);
-                }
-            }
-            ObjectKind::Root => {}
-        }
-        Ok(true)
-    }
-
-    async fn move_frame(
-        &mut self,
-        appender: &mut Appender,
-        location: Location,
-        header: &Header,
-        object: Bytes,
-    ) -> block::Result<bool> {
-        let number = header.number;
-        let found = self.core.state.read().maps.table.get(number).map(|frame| frame.cloned());
-        let found = match found {
-            Ok(found) => found,
-            Err(absent) => {
-                if self.core.load(absent.into()).await.is_err() {
-                    return Ok(true);
-                }
-                self.core.state.read().maps.table.get(number).ok().flatten().cloned()
-            }
-        };
-        let Some(frame) = found.filter(|frame| frame.location == location) else { return Ok(true) };
-        let live = frame.live();
-        if frame.stored != header.stored || live & !header.stored != 0 {
-            let (has, stored) = (header.stored, frame.stored);
-            let what = format!("frame {number} at {location} holds blocks {has:#b}, not {stored:#b}");
-            self.core.inconsistencies.note(what);
-            return Ok(true);
-        }
-        let object = if live == header.stored {
-            object
-        } else {
-            match without_dead(&mut self.packer, &object, header, live) {
-                Some(object) => object,
-                None => return Ok(true),
-            }
-        };
-        let Some(new) = appender.append_moved(object).await? else { return Ok(false) };
-        let maps = &mut self.core.state.write().maps;
-        // It may have died while it was written; then the copy is dead too.
-        let is_current =
-            maps.table.get(number).ok().flatten().is_some_and(|frame| frame.location == location);
-        if is_current {
-            maps.table.relocate(number, new, live, &mut maps.usage);
-        }
-        Ok(true)
-    }
-}
-
-/// A verified frame with only its live blocks; `None` if it can't be decoded.
-fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) -> Option<Bytes> {
-    let decoded = frame::unpack(object, header.number).ok()?;
-    let known = frame::fingerprints(object, header).ok()?;
-    let stored = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
-    let (mut blocks, mut fingerprints) = (Vec::<Bytes>::new(), Vec::<Fingerprint>::new());
-    for (index, fingerprint) in stored.zip(known).filter(|(index, _)| live >> index & 1 == 1) {
-        blocks.extend(decoded.blocks(index, 1));
-        fingerprints.push(fingerprint);
-    }
-    let blocks = blocks.iter().map(|block| &block[..]);
-    Some(packer.pack(header.number, live, blocks, &fingerprints, header.method(), header.skipped))
-}
-
-/// Bytes of a segment that were read ahead.
-struct Window {
-    base: u32,
-    bytes: Bytes,
-}
-
-impl Window {
-    fn get(&self, at: u32, len: u32) -> Option<Bytes> {
-        let from = at.checked_sub(self.base)? as usize;
-        let to = from + len as usize;
-        (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
 }
 

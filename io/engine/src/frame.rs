@@ -141,7 +141,9 @@ pub fn verify(object: &[u8]) -> Result<Header, Malformed> {
 
 /// An object of metadata; `fill` writes its payload.
 pub fn metadata(kind: ObjectKind, number: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Bytes {
-    let mut object = vec![0; HEADER];
+    // Most are as long as a page of a map at most.
+    let mut object = Vec::with_capacity(HEADER + BLOCK);
+    object.resize(HEADER, 0);
     fill(&mut object);
     seal(&mut object, kind, [0; 3], number);
     object.into()

@@ -54,7 +54,8 @@ impl Frame {
     }
 
     fn count(&self, usage: &mut Usage, alive: bool) {
-        for index in (0..8).filter(|index| self.live() >> index & 1 == 1) {
+        let live = self.live();
+        for index in (0..8).filter(|index| live >> index & 1 == 1) {
             match alive {
                 true => usage.add_block(self.location.segment, self.share(index)),
                 false => usage.sub_block(self.location.segment, self.share(index)),

@@ -24,3 +24,4 @@ mod stored_index;
 mod support;
 mod unreadable;
 mod upgrade;
+mod workers;

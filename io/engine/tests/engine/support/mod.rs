@@ -6,9 +6,12 @@ use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
 use engine::{Engine, Options, Rest, Tunables, Volume};
 use parking_lot::Mutex;
-use shelf::{AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock};
+use shelf::{
+    AlignedBuf, Batch, Done, Error, Job, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Workers,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -529,6 +532,7 @@ pub fn options() -> Options {
         recompress: true,
         formats: engine::FORMATS,
         tunables: Tunables::default(),
+        workers: Workers::default(),
     }
 }
 
@@ -537,6 +541,8 @@ pub struct World {
     pub shelf: Arc<MemShelf>,
     pub engine: Arc<Engine>,
     background: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// Of its workers, if it has any: one ends at each turn.
+    pub jobs: Arc<Mutex<Vec<Job>>>,
     dice: Dice,
 }
 
@@ -583,7 +589,17 @@ impl World {
         let Poll::Ready(engine) = poll(opening.as_mut()) else { panic!("the shelf in memory never waits") };
         let engine = engine?;
         let background = Some(Box::pin(engine.background()) as Pin<Box<dyn Future<Output = ()>>>);
-        Ok(Self { shelf, engine, background, dice: Dice::new(1) })
+        Ok(Self { shelf, engine, background, jobs: Arc::default(), dice: Dice::new(1) })
+    }
+
+    /// A world with workers, whose jobs end in an order that depends on the seed.
+    pub fn open_with_workers(shelf: Arc<MemShelf>, options: Options, count: usize, seed: u64) -> Self {
+        let jobs = Arc::new(Mutex::new(Vec::new()));
+        let handed = jobs.clone();
+        let count = NonZeroUsize::new(count).expect("some workers");
+        let workers = Workers::new(count, move |job| handed.lock().push(job));
+        let world = Self::open_with(shelf, Options { workers, ..options });
+        Self { jobs, dice: Dice::new(seed), ..world }
     }
 
     /// A world whose background is never left alone for long.
@@ -622,7 +638,7 @@ impl World {
         let Poll::Ready(Ok(engine)) = poll(opening.as_mut()) else { panic!("the engine opens") };
         let background =
             Some(Box::pin(engine.background_with_rest(rest)) as Pin<Box<dyn Future<Output = ()>>>);
-        Self { shelf, engine, background, dice: Dice::new(1) }
+        Self { shelf, engine, background, jobs: Arc::default(), dice: Dice::new(1) }
     }
 
     /// A new world from what a power loss leaves.
@@ -647,6 +663,11 @@ impl World {
     pub fn turn(&mut self, times: usize) {
         for _ in 0..times {
             self.shelf.answer(&mut self.dice);
+            let count = self.jobs.lock().len() as u64;
+            if count > 0 {
+                let job = self.jobs.lock().swap_remove(self.dice.below(count) as usize);
+                job();
+            }
             if let Some(background) = &mut self.background
                 && poll(background.as_mut()).is_ready()
             {
