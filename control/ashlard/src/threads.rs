@@ -293,16 +293,17 @@ struct JobQueue {
 }
 
 impl JobQueue {
-    /// One that is dropped uncomputed fails the work that waits for it.
+    /// A job after the end is dropped, which fails the work that waits for it.
     fn push(&self, job: Job) {
-        let kept = match &mut *self.jobs.lock() {
-            Some(jobs) => Ok(jobs.push_back(job)),
-            None => Err(job),
+        let late = match &mut *self.jobs.lock() {
+            Some(jobs) => {
+                jobs.push_back(job);
+                None
+            }
+            None => Some(job),
         };
-        match kept {
-            Ok(()) => _ = self.more.notify_one(),
-            Err(job) => drop(job),
-        }
+        self.more.notify_one();
+        drop(late);
     }
 
     /// The next one; `None` after the end.
@@ -410,7 +411,6 @@ fn join(thread: JoinHandle<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::Future;
     use std::pin::pin;
     use std::sync::Barrier;
     use std::task::{Context, Poll, Waker};
