@@ -276,6 +276,16 @@ struct Membership<'a> {
     addresses: Addresses,
 }
 
+/// The options of an engine on this store with these workers.
+fn engine_options(
+    config: &Configuration,
+    shelf: &dyn Pool,
+    workers: &threads::WorkerThreads,
+) -> Result<engine::Options> {
+    let options = config.memory.engine_options(random()?, capacity(shelf));
+    Ok(engine::Options { workers: workers.workers(), ..options })
+}
+
 /// Serves the array until it is stopped. The home of a cluster has an epoch, and answers hosts while its lease holds.
 async fn serve(
     config: &Configuration,
@@ -289,13 +299,12 @@ async fn serve(
     let (shelf, given) = open_store(&ring, config, member.as_ref()).await?;
     let opened = Instant::now();
     let workers = threads::WorkerThreads::start()?;
-    let mut options = config.memory.engine_options(random()?, capacity(&*shelf));
-    options.workers = workers.workers();
+    let options = engine_options(config, &*shelf, &workers)?;
     service::status("recovering");
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let recovered = Instant::now();
     let background = threads::background(engine.clone())?;
-    let keeper = threads::start_store(shelf.clone())?;
+    let keeper = threads::start_store(shelf.clone(), workers)?;
     let (link, (shards, kept)) = match member.as_mut().and_then(|member| member.link.take()) {
         Some((link, before)) => (Some(link), before),
         None => {
@@ -353,7 +362,6 @@ async fn serve(
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
     keeper.end();
-    workers.end();
     finish();
     checkpoint?;
     tracing::info!("stopped");

@@ -185,15 +185,17 @@ fn shard(number: usize) -> String {
 /// Interval at which the store's clock is advanced.
 const SHELF_TICK: Duration = Duration::from_millis(100);
 
-/// The thread of the store's background work: rebuild, repair, and timeouts of drives.
+/// The thread of the store's background work: rebuild, repair, and timeouts of drives; and the workers, which compute for it
+/// and for the engine.
 pub struct StoreThread {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
     handle: Handle,
+    workers: WorkerThreads,
 }
 
 /// Starts the thread of the store.
-pub fn start_store(shelf: Arc<dyn Pool>) -> Result<StoreThread> {
+pub fn start_store(shelf: Arc<dyn Pool>, workers: WorkerThreads) -> Result<StoreThread> {
     let runtime = runtime()?;
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
@@ -217,7 +219,7 @@ pub fn start_store(shelf: Arc<dyn Pool>) -> Result<StoreThread> {
             }
         });
     })?;
-    Ok(StoreThread { stop, thread, handle })
+    Ok(StoreThread { stop, thread, handle, workers })
 }
 
 impl StoreThread {
@@ -231,10 +233,11 @@ impl StoreThread {
         ("shelf".into(), self.handle())
     }
 
-    /// Ends it. Interrupted rebuilds restart with the next start.
+    /// Ends it, then the workers. Interrupted rebuilds restart with the next start.
     pub fn end(self) {
         drop(self.stop);
         join(self.thread);
+        self.workers.end();
     }
 }
 
