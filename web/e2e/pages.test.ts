@@ -7,6 +7,7 @@ import { hindrances } from "./hindrances";
 /** Address, and what is its heading. */
 const PAGES: [string, string][] = [
   ["/", "Dashboard"],
+  ["/search?q=db", "Search"],
   ["/volumes", "Volumes"],
   ["/volumes/db1", "db1"],
   ["/hosts", "Hosts"],

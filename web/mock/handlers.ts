@@ -68,7 +68,7 @@ export const handlers: Handlers = {
     },
   },
   "/api/v1/hosts": {
-    get: (state) => list(sorted(state.hosts).map((it) => model.withConnections(state, it, "host"))),
+    get: (state, { query }) => part(sorted(state.hosts).map((it) => model.withConnections(state, it, "host")), query),
     post: (state, { body }) => {
       model.freeName(body.name, state.hosts);
       const initiators = (body.initiators ?? []).map((it) => it.toLowerCase());
@@ -183,12 +183,12 @@ export const handlers: Handlers = {
     },
   },
   "/api/v1/key": { get: () => ({ source: "file", generation: 3, kmip_id: null }) },
-  "/api/v1/groups": { get: (state) => list(groupsOf(state)) },
+  "/api/v1/groups": { get: (state, { query }) => part(groupsOf(state), query) },
   "/api/v1/host-groups": { get: () => list([]) },
   "/api/v1/snapshots": { get: () => list([]) },
   "/api/v1/schedules": { get: () => list([]) },
   "/api/v1/remote-arrays": { get: (state) => list(state.remotes) },
-  "/api/v1/replications": { get: (state) => list(state.replications) },
+  "/api/v1/replications": { get: (state, { query }) => part(state.replications, query) },
   "/api/v1/replications/{name}": { get: (state, { path }) => model.find(state.replications, path["name"] ?? "", "replication") },
   "/api/v1/replications/{name}/history": { get: () => ({ times: [], values: { lag_seconds: [], network_bytes_per_second: [], logical_bytes_per_second: [], backlog_bytes: [] } }) },
   "/api/v1/replications/{name}/points": { get: () => list([]) },

@@ -9,6 +9,7 @@ import { NotFoundPage } from "./pages/not-found";
 import { Asking, Shell } from "./shell";
 
 const ReferencePage = lazy(() => import("./pages/reference/page").then((it) => ({ default: it.ReferencePage })));
+const SearchPage = lazy(() => import("./pages/search/page").then((it) => ({ default: it.SearchPage })));
 const SetupPage = lazy(() => import("./pages/setup/page").then((it) => ({ default: it.SetupPage })));
 
 const PAGES = SECTIONS.flatMap(({ pages }) => pages);
@@ -27,6 +28,7 @@ export function App() {
           {PAGES.flatMap(({ path, one: One }) =>
             One ? [<Route key={`${path}/:name`} path={`${path}/:name`}>{({ name }: { name: string }) => <One name={decodeURIComponent(name)} />}</Route>] : [],
           )}
+          <Route path="/search" component={SearchPage} />
           <Route path="/setup" component={SetupPage} />
           <Route path="/reference" component={ReferencePage} />
           <Route path="/settings/:part">{({ part }) => <SettingsPage part={part} />}</Route>

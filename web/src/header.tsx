@@ -1,7 +1,7 @@
-/** The array's state in the header of every page: open alerts and running jobs. */
+/** What the header of every page has: search, open alerts and running jobs. */
 import { ActionIcon, Indicator, RingProgress, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Bell } from "lucide-react";
+import { Bell, Search } from "lucide-react";
 import { Link } from "wouter";
 import { alerts, jobs } from "./api/queries";
 import { useSession } from "./api/session";
@@ -24,6 +24,17 @@ export function AlertBell() {
           <Bell size={18} />
         </ActionIcon>
       </Indicator>
+    </Tooltip>
+  );
+}
+
+/** Leads to the page that searches in all objects. */
+export function SearchLink() {
+  return (
+    <Tooltip label="Search">
+      <ActionIcon component={Link} href="/search" variant="subtle" color="gray" size="lg" aria-label="Search the array">
+        <Search size={18} />
+      </ActionIcon>
     </Tooltip>
   );
 }

@@ -11,7 +11,7 @@ import { browser, pageAt, REFERRAL_MS } from "./api/referral";
 import { Refusal } from "./api/refusal";
 import { isGuest, session, useMay, useSession } from "./api/session";
 import { useStream } from "./api/stream";
-import { AlertBell, RunningJobs, useOpenAlerts } from "./header";
+import { AlertBell, RunningJobs, SearchLink, useOpenAlerts } from "./header";
 import { SECTIONS, type PageEntry } from "./pages/map";
 import { SetPassword } from "./pages/settings/password";
 import { Logo } from "./parts/logo";
@@ -106,6 +106,7 @@ function Frame({ array: name, user, children }: { array: ReactNode; user?: React
           <Group gap={4} wrap="nowrap">
             {user && (
               <>
+                <SearchLink />
                 <RunningJobs />
                 <AlertBell />
               </>

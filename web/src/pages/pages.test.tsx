@@ -374,6 +374,20 @@ test("a part of the settings that is none is no page", async () => {
   expect(await screen.findByRole("heading", { name: "Page not found" })).toBeTruthy();
 });
 
+test("a search finds objects of every kind by the search of the array, a part of each", async () => {
+  const { mock, user } = show("/search", busy(60, 9));
+  await user.type(await screen.findByRole("searchbox", { name: "Words" }), "vmware:esx1");
+  const hosts = within(await screen.findByRole("region", { name: "Hosts" }));
+  expect(hosts.getByRole("link", { name: "esx1" }).getAttribute("href")).toBe("/hosts/esx1");
+  expect(hosts.getByText(/iqn.1998-01.com.vmware:esx1/)).toBeTruthy();
+  await user.clear(screen.getByRole("searchbox", { name: "Words" }));
+  await user.type(screen.getByRole("searchbox", { name: "Words" }), "naa");
+  const volumes = within(await screen.findByRole("region", { name: "Volumes" }));
+  expect((await volumes.findByText(/50 more volumes/)).getAttribute("href")).toBe("/volumes");
+  expect(volumes.getAllByRole("listitem").length).toBe(10);
+  expect(mock.asked.some((it) => it === "GET /api/v1/volumes")).toBe(true);
+});
+
 test("one request brings everything that the list of volumes shows", async () => {
   const { mock } = show("/volumes", busy(1000, 200));
   expect(await screen.findByText("1,000 volumes")).toBeTruthy();
