@@ -139,6 +139,29 @@ test("a volume is created, connected and shown", async () => {
   expect(mock.state.volumes.find((it) => it.name === "new-one")?.size).toBe(2 * 1024 ** 4);
 });
 
+test("what fails after a volume was created is named, and only that is tried again", async () => {
+  const { mock, user, memory } = show("/volumes?new", busy(3, 2));
+  const form = within(await screen.findByRole("dialog"));
+  await user.type(form.getByLabelText(/^Name/), "new-one");
+  await user.type(form.getByLabelText(/^Size/), "2 TiB");
+  await user.click(form.getByRole("combobox", { name: "Connect to" }));
+  await user.click(await screen.findByRole("option", { name: "esx1" }));
+  await user.click(form.getByRole("combobox", { name: "Snapshots" }));
+  await user.click(await screen.findByRole("option", { name: "daily" }));
+  await user.click(form.getByRole("button", { name: "Create" }));
+  // The array in memory takes no schedules.
+  const refusal = await form.findByRole("alert");
+  expect(refusal.textContent).toContain("Schedule: ");
+  expect(refusal.textContent).not.toContain("Connection: ");
+  expect(mock.state.connections.some((it) => it.volume === "new-one" && it.host === "esx1")).toBe(true);
+  await user.click(form.getByRole("combobox", { name: "Snapshots" }));
+  await user.click(await screen.findByRole("option", { name: "daily" }));
+  await user.click(form.getByRole("button", { name: "Create" }));
+  await waitFor(() => expect(memory.history.at(-1)).toBe("/volumes/new-one"));
+  expect(mock.asked.filter((it) => it === "POST /api/v1/volumes").length).toBe(1);
+  expect(mock.asked.filter((it) => it === "POST /api/v1/connections").length).toBe(1);
+});
+
 test("a refusal is shown with what to do", async () => {
   const { user } = show("/volumes?new", busy(3, 2));
   const form = within(await screen.findByRole("dialog"));

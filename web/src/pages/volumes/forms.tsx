@@ -1,9 +1,11 @@
 import { Checkbox, NumberInput, SegmentedControl, Select, Switch, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
+import { useRef } from "react";
 import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
 import { groups, hostGroups, hosts, useChange } from "../../api/queries";
+import { Refusal } from "../../api/refusal";
 import type { SchemaConnection as Connection, SchemaVolume as Volume } from "../../api/schema";
 import { accessorName, bytes, exactBytes, parseBytes } from "../../format";
 import { Confirm } from "../../parts/confirm";
@@ -14,20 +16,51 @@ type Window = { opened: boolean; onClose: () => void };
 
 const path = (name: string) => `/volumes/${encodeURIComponent(name)}`;
 
-/** Creates a volume, and connects it to a chosen host. */
+/** The field of a request for `host:NAME` or `group:NAME`. */
+function peerOf(chosen: string): { host?: string; host_group?: string } {
+  const [kind, name = ""] = chosen.split(/:(.*)/, 2);
+  return kind === "group" ? { host_group: name } : { host: name };
+}
+
+/** A new volume with its limits, its schedule, and a host or host group that is connected to it. Each is a request; those that fail are named. */
 export function CreateVolume({ opened, onClose }: Window) {
   const [, go] = useLocation();
   const known = useQuery({ ...hosts(), enabled: opened });
+  const clusters = useQuery({ ...hostGroups(), enabled: opened });
   const families = useQuery({ ...groups(), enabled: opened });
-  const form = useForm({
-    initialValues: { name: "", size: "", block: "512", host: "", group: "" },
-    validate: { name: nameError, size: (text, { block }) => sizeError(text, Number(block)) },
+  const form = useForm<{ name: string; size: string; block: string; peer: string | null; group: string; iops: number | string; bandwidth: string; when: string | null; keep: number | string }>({
+    initialValues: { name: "", size: "", block: "512", peer: null, group: "", iops: "", bandwidth: "", when: null, keep: 7 },
+    validate: {
+      name: nameError,
+      size: (text, { block }) => sizeError(text, Number(block)),
+      bandwidth: (text) => (text.trim() !== "" && parseBytes(text) === undefined ? "Write a number with a unit, such as 200 MiB, or nothing." : null),
+      keep: (keep, { when }) => (when === null || Number(keep) > 0 ? null : "How many?"),
+    },
   });
+  // The volume that a try before this one made, when the array refused what came after it.
+  const made = useRef<{ volume: Volume; done: Set<string> }>(null);
   const create = useChange({
-    run: async ({ name, size, block, host, group }: typeof form.values) => {
-      const made = await created(api.POST("/api/v1/volumes", { body: { name, size: parseBytes(size) ?? 0, block_size: Number(block), ...(group && { group }) } }));
-      if (host) await answer(api.POST("/api/v1/connections", { body: { volume: name, host } }));
-      return made;
+    run: async ({ name, size, block, peer, group, iops, bandwidth, when, keep }: typeof form.values) => {
+      if (made.current?.volume.name !== name) {
+        made.current = { volume: await created(api.POST("/api/v1/volumes", { body: { name, size: parseBytes(size) ?? 0, block_size: Number(block), ...(group && { group }) } })), done: new Set() };
+      }
+      const { volume, done } = made.current;
+      const limits = { ...(iops !== "" && { iops: Number(iops) }), ...(bandwidth.trim() !== "" && { bandwidth: parseBytes(bandwidth) ?? null }) };
+      const steps: [string, () => Promise<unknown>][] = [];
+      if (Object.keys(limits).length > 0) steps.push(["QoS limits", () => answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: volume.id } }, body: { limits } }))]);
+      if (when !== null) steps.push(["Schedule", () => answer(api.POST("/api/v1/schedules", { body: { name, volume: name, rules: [{ when, keep: Number(keep) }] } }))]);
+      if (peer !== null) steps.push(["Connection", () => answer(api.POST("/api/v1/connections", { body: { volume: name, ...peerOf(peer) } }))]);
+      const failed: string[] = [];
+      for (const [what, step] of steps.filter(([what]) => !done.has(what))) {
+        try {
+          await step();
+          done.add(what);
+        } catch (error) {
+          failed.push(`${what}: ${Refusal.of(error).detail}`);
+        }
+      }
+      if (failed.length > 0) throw new Refusal(`Volume ${name} was created, but not all of what was asked for`, `${failed.join("; ")}. Nothing was undone: change it and try again, or close the window and continue on the page of the volume.`, 409, "failed");
+      return volume;
     },
     done: (made) => `Volume ${made.name} was created.`,
     then: (made) => {
@@ -38,6 +71,7 @@ export function CreateVolume({ opened, onClose }: Window) {
   const close = () => {
     onClose();
     form.reset();
+    made.current = null;
     create.reset();
   };
   return (
@@ -56,16 +90,22 @@ export function CreateVolume({ opened, onClose }: Window) {
       <Select
         label="Connect to"
         placeholder="No host"
-        data={known.data?.map((host) => host.name) ?? []}
+        data={[
+          { group: "Hosts", items: known.data?.map(({ name }) => ({ value: `host:${name}`, label: name })) ?? [] },
+          { group: "Host groups", items: clusters.data?.map(({ name }) => ({ value: `group:${name}`, label: name })) ?? [] },
+        ]}
         searchable
         clearable
-        value={form.values.host || null}
         limit={100}
-        onChange={(host) => form.setFieldValue("host", host ?? "")}
+        {...form.getInputProps("peer")}
       />
       {families.data && families.data.length > 0 && (
         <Select label="Volume group" placeholder="None" data={families.data.map((it) => it.name)} searchable clearable value={form.values.group || null} onChange={(group) => form.setFieldValue("group", group ?? "")} />
       )}
+      <NumberInput label="IOPS limit" placeholder="Unlimited" min={1} allowDecimal={false} allowNegative={false} thousandSeparator="," {...form.getInputProps("iops")} />
+      <SizeInput label="Bandwidth limit per second" required={false} description="Such as 200 MiB. Empty: unlimited." {...form.getInputProps("bandwidth")} />
+      <Select label="Snapshots" placeholder="No schedule" data={["hourly", "daily", "weekly", "monthly"]} clearable {...form.getInputProps("when")} />
+      {form.values.when !== null && <NumberInput label="Snapshots to retain" min={1} allowDecimal={false} allowNegative={false} {...form.getInputProps("keep")} />}
     </FormModal>
   );
 }
@@ -148,9 +188,7 @@ export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { 
   });
   const connect = useChange({
     run: ({ peer, lun, read_only }: typeof form.values) => {
-      const [kind, name] = (peer ?? "").split(/:(.*)/, 2);
-      const to = kind === "group" ? { host_group: name } : { host: name };
-      return answer(api.POST("/api/v1/connections", { body: { volume: volume.name, ...to, read_only, ...(lun !== "" && { lun: Number(lun) }) } }));
+      return answer(api.POST("/api/v1/connections", { body: { volume: volume.name, ...peerOf(peer ?? ""), read_only, ...(lun !== "" && { lun: Number(lun) }) } }));
     },
     done: (made) => `${accessorName(made)} is connected to ${made.volume} as LUN ${made.lun}.`,
     then: () => {
