@@ -123,7 +123,7 @@ fn users_of_a_real_server_are_authenticated() {
     let over_tls = Ldap { server: tls, ca: ca.clone(), ..searched.clone() };
     let by_starttls = Ldap { starttls: true, ca, ..searched };
     for settings in [&over_tls, &by_starttls] {
-        assert_eq!(check(&settings, true), Ok(()));
+        assert_eq!(check(settings, true), Ok(()));
         assert_eq!(authenticate(settings, "ada", "adas password"), ada(&["keepers", "storage"]));
         let report = Server::new(settings.clone(), Some("search-secret-1")).test().unwrap();
         assert!(report.contains("uid="), "{report}");

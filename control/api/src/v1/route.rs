@@ -207,7 +207,7 @@ fn schemas<R: Routed>() -> Schemas {
     if R::Answer::FORM == Form::List {
         add::<PartialList>(&mut schemas);
         let listing = <R::Answer as Outcome>::Object::LISTING;
-        schemas.extend(listing.map(|it| list_schema::<<R::Answer as Outcome>::Object>(it)));
+        schemas.extend(listing.map(list_schema::<<R::Answer as Outcome>::Object>));
     }
     schemas
 }
