@@ -12,6 +12,7 @@ mod demo;
 mod fuzz;
 mod guest;
 mod integrations;
+mod mutants;
 mod openapi;
 mod package;
 mod parity;
@@ -86,6 +87,8 @@ enum Verb {
     Strangers(strangers::Args),
     /// Fuzz every parser of outside bytes
     Fuzz(fuzz::Args),
+    /// Faults planted in the sources, which tests have to find
+    Mutants(mutants::Args),
     /// Long runs with fresh inputs: simulated worlds, kills and fuzzing for as long as wished
     Soak(soak::Args),
 }
@@ -144,6 +147,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Replication(args) => replication::run(&args),
         Verb::Strangers(args) => strangers::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
+        Verb::Mutants(args) => mutants::run(&args),
         Verb::Soak(args) => soak::run(&args),
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! What is in them is declared in `control/ashlard/Cargo.toml`; man pages and completions are made by the programs.
 
-use crate::setup;
+use crate::setup::{self, CargoTool, cargo_tool};
 use crate::shell::{capture, cargo, command, exec, exec_quietly, root, target_dir};
 use crate::web;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,14 +27,8 @@ enum Kind {
     Oci,
 }
 
-/// A tool that cargo installs, in the version that the packages were made with.
-struct Tool {
-    name: &'static str,
-    version: &'static str,
-}
-
-const DEB: Tool = Tool { name: "cargo-deb", version: "3.8.0" };
-const RPM: Tool = Tool { name: "cargo-generate-rpm", version: "0.21.1" };
+const DEB: CargoTool = CargoTool { name: "cargo-deb", version: "3.8.0" };
+const RPM: CargoTool = CargoTool { name: "cargo-generate-rpm", version: "0.21.1" };
 
 /// Maximum size of the daemon in bytes, without debug symbols. The aim is 35 MiB; before what no I/O passes through was built for size
 /// it had 45.
@@ -147,7 +141,7 @@ fn check_unit() -> Result<()> {
 }
 
 fn deb(profile: &Profile, revision: u32, out: &Path) -> Result<PathBuf> {
-    let mut make = Command::new(tool(&DEB)?);
+    let mut make = Command::new(cargo_tool(&DEB)?);
     make.current_dir(root())
         .args(["--no-build", "-p", "ashlard", "--profile", profile.name])
         .args(profile.deb);
@@ -159,7 +153,7 @@ fn deb(profile: &Profile, revision: u32, out: &Path) -> Result<PathBuf> {
 
 fn rpm(revision: u32, out: &Path) -> Result<()> {
     setup::need(&["rpm"])?;
-    let mut make = Command::new(tool(&RPM)?);
+    let mut make = Command::new(cargo_tool(&RPM)?);
     make.current_dir(root()).args([
         "-p",
         "control/ashlard",
@@ -248,21 +242,4 @@ fn mirror() -> Result<String> {
     ))?;
     let mirror = listed.lines().find(|line| !line.contains("security"));
     mirror.map(str::to_owned).context("this machine has no mirror of Debian")
-}
-
-/// The path of a tool; installs it below the target folder if it is not there.
-fn tool(tool: &Tool) -> Result<PathBuf> {
-    let folder = target_dir().join("tools");
-    let program = folder.join("bin").join(tool.name);
-    let has = capture(Command::new(&program).arg("--version")).is_ok_and(|text| text.contains(tool.version));
-    if has {
-        return Ok(program);
-    }
-    let wanted = format!("{}@{}", tool.name, tool.version);
-    let mut install = cargo(&["install", "--locked", "--quiet", "--root"]);
-    exec(install.arg(&folder).arg(wanted))?;
-    match program.exists() {
-        true => Ok(program),
-        false => bail!("cargo did not install {}", program.display()),
-    }
 }

@@ -1,7 +1,9 @@
-//! The Debian packages that the tests use. This is the only list of them.
+//! The Debian packages that the tests use, of which this is the only list, and tools that cargo installs.
 
-use crate::shell::{command, exec, installed};
+use crate::shell::{capture, cargo, command, exec, installed, target_dir};
 use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A package, the file or program that shows it is there, and whether `cargo xtask test` needs it.
 struct Package {
@@ -86,7 +88,32 @@ fn install(wanted: impl Fn(&Package) -> bool) -> Result<()> {
 
 fn present(package: &Package) -> bool {
     match package.shown_by.starts_with('/') {
-        true => std::path::Path::new(package.shown_by).exists(),
+        true => Path::new(package.shown_by).exists(),
         false => installed(package.shown_by),
+    }
+}
+
+/// A tool that cargo installs, in the version that the project was made with.
+pub struct CargoTool {
+    /// Its package, which is also its program.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+}
+
+/// The path of a tool; installs it below the target folder if it is not there.
+pub fn cargo_tool(tool: &CargoTool) -> Result<PathBuf> {
+    let folder = target_dir().join("tools");
+    let program = folder.join("bin").join(tool.name);
+    let has = capture(Command::new(&program).arg("--version")).is_ok_and(|text| text.contains(tool.version));
+    if has {
+        return Ok(program);
+    }
+    let wanted = format!("{}@{}", tool.name, tool.version);
+    let mut install = cargo(&["install", "--locked", "--quiet", "--root"]);
+    exec(install.arg(&folder).arg(wanted))?;
+    match program.exists() {
+        true => Ok(program),
+        false => bail!("cargo did not install {}", program.display()),
     }
 }
