@@ -22,6 +22,9 @@ const ONLY_TLS: &[u8] =
     b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.2\r\nConnection: Upgrade, close\r\n\
     Content-Type: text/plain\r\nContent-Length: 39\r\n\r\nThis port speaks HTTPS: use https://.\r\n";
 
+const UNUSABLE_KEY: &str = "TLS can't use this kind of key: give an RSA key of 2048 to 8192 bits, one of the elliptic curves P-256, P-384 \
+                            or P-521, or an Ed25519 key, and the certificate that was requested with it";
+
 /// The certificate in use, and what follows from it.
 #[derive(Clone)]
 pub struct Tls {
@@ -46,6 +49,7 @@ impl ResolvesServerCert for Current {
 pub fn check_certificate(chain: &str, key: &str) -> Result<(), String> {
     let read = trust::certificates(chain).map_err(|error| error.to_string())?;
     let key = trust::private_key(key).map_err(|error| error.to_string())?;
+    aws_lc_rs::sign::any_supported_type(&key).map_err(|_| UNUSABLE_KEY)?;
     let signs =
         |certificate: &CertificateDer<'_>| signing(vec![certificate.clone().into_owned()], &key).is_ok();
     // Without it the key could not be said to be of another certificate.
@@ -53,7 +57,7 @@ pub fn check_certificate(chain: &str, key: &str) -> Result<(), String> {
         trust::check_key(&read, signs).map_err(|wrong| wrong.to_string())?;
         Err(error)
     })?;
-    trust::check_chain(&read).map_err(|error| error.to_string())
+    trust::check_chain(&read, trust::Purpose::Server).map_err(|error| error.to_string())
 }
 
 fn signing(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'_>) -> Result<CertifiedKey, String> {

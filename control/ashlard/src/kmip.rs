@@ -100,7 +100,7 @@ impl Server {
             trust::private_key(&key).with_context(|| format!("{} can't be used", self.key.display()))?;
         let own = certificates(&self.certificate)?;
         // The server may know what the chain lacks: it decides. If it refuses, this is why.
-        if let Err(wrong) = trust::check_chain(&own) {
+        if let Err(wrong) = trust::check_chain(&own, trust::Purpose::Client) {
             tracing::warn!(%wrong, file = %self.certificate.display(), "the KMIP server may refuse the certificate");
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -7,6 +7,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::time::{SystemTime, UNIX_EPOCH};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::error::X509Error;
+use x509_parser::extensions::{ExtendedKeyUsage, GeneralName};
 use x509_parser::prelude::FromDer;
 
 /// What stands in a private key in PEM that needs a passphrase: PKCS #8 (RFC 7468 11), and the form of OpenSSL (RFC 1421 4.6.1.1).
@@ -34,14 +35,26 @@ pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>> {
     parse(pem.as_bytes())
 }
 
-/// Checks a chain that a server or a client is to show, its own certificate first: each certificate was issued by the one after
-/// it, and all are valid now.
+/// The role of the end that presents a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A server, which clients know by its names and addresses.
+    Server,
+    /// A client.
+    Client,
+}
+
+/// Checks a chain that a server or a client presents, its own certificate first: it serves the purpose, each certificate was issued
+/// by the one after it, and all are valid now.
 ///
 /// # Errors
 /// What is wrong, with the certificate.
-pub fn check_chain(chain: &[CertificateDer<'_>]) -> Result<()> {
+pub fn check_chain(chain: &[CertificateDer<'_>], purpose: Purpose) -> Result<()> {
     let read = read(chain)?;
     let now = now();
+    if let Some(own) = read.first() {
+        check_purpose(own, purpose)?;
+    }
     for (number, certificate) in (1..).zip(&read) {
         check_dates(number, certificate, now)?;
     }
@@ -110,6 +123,40 @@ fn check_dates(number: usize, certificate: &X509Certificate<'_>, now: i64) -> Re
             "certificate {number} ({name}) is not valid yet: it is from {} on; check the clock of this machine",
             valid.not_before
         )));
+    }
+    Ok(())
+}
+
+/// Whether the other end accepts a certificate as that of a server or a client (RFC 5280 4.2.1.3, 4.2.1.6, 4.2.1.12).
+fn check_purpose(own: &X509Certificate<'_>, purpose: Purpose) -> Result<()> {
+    let refuse = |why: &str| Err(Error(format!("certificate 1 ({}) {why}", own.subject())));
+    let is_self_signed = own.subject().as_raw() == own.issuer().as_raw();
+    if own.is_ca() && !is_self_signed {
+        return refuse("is that of an authority: give the certificate that it issued for this end");
+    }
+    if matches!(own.key_usage(), Ok(Some(usage)) if !usage.value.digital_signature()) {
+        return refuse("can't be used for TLS: its key usage lacks digitalSignature");
+    }
+    let extended = own.extended_key_usage().ok().flatten().map(|it| it.value);
+    let is_for = |it: &ExtendedKeyUsage<'_>| match purpose {
+        Purpose::Server => it.any || it.server_auth,
+        Purpose::Client => it.any || it.client_auth,
+    };
+    if extended.is_some_and(|it| !is_for(it)) {
+        return refuse(match purpose {
+            Purpose::Server => "is not for servers: its extended key usage lacks serverAuth",
+            Purpose::Client => "is not for clients: its extended key usage lacks clientAuth",
+        });
+    }
+    let names = own.subject_alternative_name().ok().flatten();
+    let names_server =
+        |it: &GeneralName<'_>| matches!(it, GeneralName::DNSName(_) | GeneralName::IPAddress(_));
+    let is_named = names.is_some_and(|it| it.value.general_names.iter().any(names_server));
+    if purpose == Purpose::Server && !is_named {
+        return refuse(
+            "has no host name and no address in its subjectAltName, by which clients know the server: request one with the \
+             names and addresses of the array",
+        );
     }
     Ok(())
 }

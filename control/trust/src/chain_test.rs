@@ -1,7 +1,7 @@
 use super::*;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
@@ -41,16 +41,16 @@ fn der(issuer: &Issuer) -> CertificateDer<'static> {
 }
 
 fn why(chain: &[CertificateDer<'_>]) -> String {
-    check_chain(chain).expect_err("it is refused").to_string()
+    check_chain(chain, Purpose::Client).expect_err("it is refused").to_string()
 }
 
 #[test]
 fn a_chain_without_gaps_is_good_with_its_root_and_without() {
     let Chain { root, middle, leaf } = chain();
     for good in [vec![leaf.clone()], vec![leaf.clone(), der(&middle)], vec![leaf, der(&middle), der(&root)]] {
-        check_chain(&good).unwrap();
+        check_chain(&good, Purpose::Client).unwrap();
     }
-    check_chain(&[der(&root)]).unwrap();
+    check_chain(&[der(&root)], Purpose::Client).unwrap();
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn certificates_are_good_at_their_time_only() {
     let (past, now, future) = (dated(2000, 2001), dated(2000, 4000), dated(3990, 4000));
     assert!(why(std::slice::from_ref(&past)).contains("has expired"));
     assert!(why(std::slice::from_ref(&future)).contains("not valid yet"));
-    check_chain(std::slice::from_ref(&now)).unwrap();
+    check_chain(std::slice::from_ref(&now), Purpose::Client).unwrap();
     // A bundle of authorities may have old ones.
     check_authorities(&[past.clone(), now]).unwrap();
     assert!(check_authorities(&[past, future]).unwrap_err().to_string().contains("certificate 1"));
@@ -111,4 +111,40 @@ fn a_key_says_whose_it_is_and_whether_it_is_encrypted() {
     }
     assert!(private_key("text").unwrap_err().to_string().contains("no private key"));
     private_key(&key().serialize_pem()).unwrap();
+}
+
+#[test]
+fn the_own_certificate_serves_its_purpose() {
+    let Chain { root, middle, .. } = chain();
+    let server = |change: &dyn Fn(&mut CertificateParams)| {
+        let mut params = named("array", None);
+        params.subject_alt_names = vec![SanType::IpAddress([127, 0, 0, 1].into())];
+        change(&mut params);
+        params.signed_by(&key(), &middle).unwrap().der().clone()
+    };
+    let why = |own: CertificateDer<'static>, purpose| {
+        check_chain(&[own, der(&middle), der(&root)], purpose).map_err(|wrong| wrong.to_string())
+    };
+    for purpose in [Purpose::Server, Purpose::Client] {
+        why(server(&|_| {}), purpose).unwrap();
+        why(
+            server(&|it| {
+                it.extended_key_usages =
+                    vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+                it.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            }),
+            purpose,
+        )
+        .unwrap();
+        let signs = server(&|it| it.key_usages = vec![KeyUsagePurpose::KeyCertSign]);
+        assert!(why(signs, purpose).unwrap_err().contains("digitalSignature"));
+        let authority = server(&|it| it.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+        assert!(why(authority, purpose).unwrap_err().contains("authority"));
+    }
+    let of_client = server(&|it| it.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
+    assert!(why(of_client.clone(), Purpose::Server).unwrap_err().contains("serverAuth"));
+    why(of_client, Purpose::Client).unwrap();
+    let nameless = server(&|it| it.subject_alt_names.clear());
+    assert!(why(nameless.clone(), Purpose::Server).unwrap_err().contains("subjectAltName"));
+    why(nameless, Purpose::Client).unwrap();
 }

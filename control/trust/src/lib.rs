@@ -3,7 +3,7 @@
 
 mod chain;
 
-pub use chain::{certificates, check_chain, check_key, private_key};
+pub use chain::{Purpose, certificates, check_chain, check_key, private_key};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
