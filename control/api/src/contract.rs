@@ -8,7 +8,7 @@ use array::{Caller, ExpiringKind, Role};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -221,7 +221,7 @@ impl Contract {
 
     async fn once(self, request: Request, reading: Reading, next: Next) -> Result<Response, Problem> {
         let (mut parts, body) = read_body(request, &reading).await?;
-        let if_match = parts.headers.get(IF_MATCH).cloned();
+        let if_match = Expected::of(&parts.headers)?;
         let Some(given) = given_key(&parts)? else {
             return self.matching(Request::from_parts(parts, body.into()), if_match, next).await;
         };
@@ -268,7 +268,7 @@ impl Contract {
     async fn matching(
         &self,
         request: Request,
-        if_match: Option<HeaderValue>,
+        if_match: Option<Expected>,
         next: Next,
     ) -> Result<Response, Problem> {
         let may_change = self.may_change(&request);
@@ -288,10 +288,57 @@ impl Contract {
             return Ok(found);
         }
         let tag = found.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default();
-        let if_match = if_match.to_str().unwrap_or_default();
-        let same = if_match.split(',').map(str::trim).any(|it| it == "*" || !tag.is_empty() && it == tag);
-        if same { Ok(next.run(request).await) } else { Err(Problem::stale()) }
+        if if_match.includes(tag) { Ok(next.run(request).await) } else { Err(Problem::stale()) }
     }
+}
+
+/// The states of an object for which a change is wanted: `If-Match` (RFC 9110 13.1.1).
+#[derive(Debug, PartialEq, Eq)]
+enum Expected {
+    /// Any state.
+    Any,
+    /// The states with these entity tags.
+    Tags(Vec<String>),
+}
+
+impl Expected {
+    /// The condition of a request, if it has one.
+    ///
+    /// # Errors
+    /// If it is not one: understood as another condition, it could permit any change.
+    fn of(headers: &HeaderMap) -> Result<Option<Self>, Problem> {
+        let fields: Option<Vec<_>> =
+            headers.get_all(IF_MATCH).iter().map(|field| field.to_str().ok()).collect();
+        let text = fields.ok_or_else(wrong_tags)?.join(",");
+        let members: Vec<_> = text.split(',').map(str::trim).filter(|member| !member.is_empty()).collect();
+        let is_tag = |member: &&str| {
+            let opaque = member.strip_prefix("W/").unwrap_or(member);
+            let inner = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            inner.is_some_and(|inner| !inner.contains('"'))
+        };
+        match members[..] {
+            [] if !headers.contains_key(IF_MATCH) => Ok(None),
+            ["*"] => Ok(Some(Self::Any)),
+            [_, ..] if members.iter().all(is_tag) => {
+                Ok(Some(Self::Tags(members.into_iter().map(str::to_owned).collect())))
+            }
+            _ => Err(wrong_tags()),
+        }
+    }
+
+    fn includes(&self, tag: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Tags(tags) => !tag.is_empty() && tags.iter().any(|expected| expected == tag),
+        }
+    }
+}
+
+fn wrong_tags() -> Problem {
+    Problem::rejected(
+        StatusCode::BAD_REQUEST,
+        "If-Match is neither * nor a list of entity tags in quotes, as in ETag of a response".into(),
+    )
 }
 
 impl Saved {
@@ -437,6 +484,25 @@ mod tests {
         ] {
             assert_ne!(original, scope(&other, &[("cookie", "ashlar-session=a")]), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_condition_that_is_not_understood_permits_nothing() {
+        let of = |fields: &[&str]| {
+            let mut headers = HeaderMap::new();
+            fields.iter().for_each(|field| drop(headers.append(IF_MATCH, field.parse().unwrap())));
+            Expected::of(&headers)
+        };
+        assert_eq!(of(&[]).unwrap(), None);
+        assert_eq!(of(&[" * "]).unwrap(), Some(Expected::Any));
+        let tags = of(&["\"a\" , W/\"b\"", "\"c\""]).unwrap().unwrap();
+        assert!(
+            tags.includes("\"a\"") && tags.includes("\"c\"") && !tags.includes("\"b\"") && !tags.includes("")
+        );
+        for wrong in ["", " ", ",", "a", "\"a", "a\"", "\"a\", *", "*, *", "\"a\" \"b\"", "w/\"a\""] {
+            assert!(of(&[wrong]).is_err(), "{wrong}");
+        }
+        assert!(of(&["\"a\"", "*"]).is_err());
     }
 
     #[test]
