@@ -59,7 +59,7 @@ pub fn name(noun: &str, name: &str) -> Result<()> {
 fn well_formed(noun: &str, name: &str, most: usize) -> Result<()> {
     if matches!(name.len(), 16 | 32) && hex(name) {
         return Err(Error::invalid(format!(
-            "{name:?} can't be the name of a {noun}: 16 or 32 hex digits alone are an identity; put a word before them"
+            "{name:?} is not a name for the {noun}: 16 or 32 hex digits alone are an identity; put a word before them"
         )));
     }
     suffix(noun, name, most)
@@ -74,7 +74,7 @@ fn suffix(noun: &str, name: &str, most: usize) -> Result<()> {
     }
     let shown: String = name.chars().take(most + 1).collect();
     Err(Error::invalid(format!(
-        "{shown:?} can't be the name of a {noun}: use 1 to {most} letters (a-z, A-Z), digits, '-', '_' \
+        "{shown:?} is not a name for the {noun}: use 1 to {most} letters (a-z, A-Z), digits, '-', '_' \
          or '.', beginning with a letter or digit"
     )))
 }

@@ -6,7 +6,7 @@ use crate::configuration::{put, put_records};
 use crate::env::Env;
 use crate::parts::Parts;
 use crate::reconcile::Affected;
-use crate::{Error, Result};
+use crate::{Error, Result, check};
 use block::DiskId;
 use engine::Engine;
 use records::{
@@ -21,11 +21,12 @@ const SETTINGS: &str = "settings";
 /// The identity that the engine holds; one is made and stored if there is none. `now`: in seconds since 1970.
 ///
 /// # Errors
-/// When it can't be read or stored.
+/// When it can't be read or stored, or `name` is needed and can't be the name of an array.
 pub async fn load_identity(engine: &Engine, name: &str, random: u64, now: u64) -> Result<ArrayIdentity> {
     if let Some((_, value)) = engine.records(ARRAY).into_iter().find(|(key, _)| key == ARRAY) {
         return ArrayIdentity::read(&value);
     }
+    check::name("array", name)?;
     let identity = ArrayIdentity { name: name.into(), serial: format!("{random:016x}"), created: now };
     let (key, value) = identity.record();
     put_records(engine, vec![(key, Some(value))]).await?;

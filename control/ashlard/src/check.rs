@@ -10,7 +10,7 @@ use crate::backing::OfflineStore;
 use crate::{access, key, stopped};
 use anyhow::{Context, Result, bail, ensure};
 use engine::{Engine, FrameCheck, Loss, Options, Progress, Repair};
-use shelf::pool::Pool;
+use shelf::pool::{DriveState, Pool, PoolStatus};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,6 +39,7 @@ pub async fn run(check: &Check) -> Result<usize> {
 async fn look(check: &Check) -> Result<Vec<String>> {
     let backing = stopped::find_read_only(&check.data, &check.drive).await?;
     let (shelf, engine, mut defects) = open(check, &backing).await?;
+    defects.extend(reduced_redundancy(&shelf.status()));
     let (found, frames) = engine.begin_check(&mut progress()).await?;
     defects.extend(found);
     // What nothing refers to needs no scrub.
@@ -56,6 +57,25 @@ async fn look(check: &Check) -> Result<Vec<String>> {
         ));
     }
     Ok(defects)
+}
+
+/// What is missing if fewer drives may fail than the array is made for. A repair does not change that: it is for the daemon to
+/// rebuild.
+fn reduced_redundancy(status: &PoolStatus) -> Option<String> {
+    if status.tolerates >= status.failures_to_tolerate && status.degraded_segments == 0 {
+        return None;
+    }
+    let failed = status.drives.iter().filter(|drive| drive.state == DriveState::Failed);
+    let slots: Vec<_> = failed.map(|drive| drive.slot.to_string()).collect();
+    let drives = match slots.is_empty() {
+        true => String::new(),
+        false => format!("; missing, unreadable or failed: the drives in slots {}", slots.join(", ")),
+    };
+    let (tolerates, specified, segments) =
+        (status.tolerates, status.failures_to_tolerate, status.degraded_segments);
+    Some(format!(
+        "reduced redundancy: {tolerates} more drives may fail without data loss, of {specified}; {segments} segments lack columns{drives}"
+    ))
 }
 
 /// Reads all segments once, in the order of their places, with every processor that memory suffices for.

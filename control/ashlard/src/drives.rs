@@ -75,7 +75,13 @@ pub async fn open(ring: &Arc<Ring>, config: &Store) -> Result<Arc<DriveShelf>> {
     }
     let options =
         New { data: &config.data, key: &config.key, encrypt: config.encrypt, consent: Consent::default() };
-    make_array(drives, options).await
+    let made = make_array(drives, options).await;
+    if new && made.is_err() {
+        // Files of a wrong size would be those of the next start, whatever it asks for.
+        fs::remove_dir_all(config.data.join("drives"))
+            .context("the files that were made can't be removed")?;
+    }
+    made
 }
 
 /// Opens the drives that the command line names, and those that were added, for this process alone.

@@ -186,6 +186,7 @@ async fn run(config: &Configuration, log: Log) -> Result<()> {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
     });
     refuse_removed_options(config)?;
+    config.memory.check()?;
     let _lock = access::lock(&config.store.data)?;
     if let Some(token) = &config.controller.join {
         forwarding::join::join(config.controller.number, &config.store, token).await?;

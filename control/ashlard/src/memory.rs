@@ -3,7 +3,9 @@
 //! That is the memory of the machine, or less in a container or a unit with `MemoryMax=`: the kernel ends a process that goes beyond
 //! the limit of its control group. Limits of the groups above it hold as well (cgroups(7)).
 
+use anyhow::{Result, ensure};
 use array::MemoryLimit;
+use bytesize::ByteSize;
 use std::path::{Component, Path, PathBuf};
 
 /// What the engine may use, in bytes, where options say so.
@@ -20,6 +22,25 @@ pub struct Config {
 }
 
 impl Config {
+    /// Checks that the process may use what is given.
+    ///
+    /// # Errors
+    /// If one of them is more than there is: the kernel would end the process once it used that much.
+    pub fn check(self) -> Result<()> {
+        let MemoryLimit { bytes, source } = limit();
+        let options = [("write", self.write), ("read", self.read), ("index", self.index), ("map", self.map)];
+        for (name, given) in options {
+            let given = given.unwrap_or_default();
+            ensure!(
+                given <= bytes,
+                "--{name}-memory is {}, and {source} is {}: give less, or leave it out",
+                ByteSize(given),
+                ByteSize(bytes)
+            );
+        }
+        Ok(())
+    }
+
     /// Memory limits of the engine for a capacity in bytes; its own defaults where none is given.
     pub fn engine_options(self, seed: [u8; 32], capacity: u64) -> engine::Options {
         let mut options = engine::Options::new(seed);

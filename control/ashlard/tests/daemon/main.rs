@@ -92,6 +92,28 @@ fn the_description_of_the_api_may_be_read_in_part() {
 }
 
 #[test]
+fn a_first_start_that_is_refused_leaves_nothing_that_a_later_one_trips_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    for (wrong, reason) in [
+        (["--drive-size", "2MiB"], "smallest drive"),
+        (["--drive-size", "0"], "drive"),
+        (["--index-memory", "1EiB"], "give less"),
+        (["--read-memory", "100TiB"], "give less"),
+        (["--name", "a b"], "not a name for the array"),
+        (["--name", ""], "not a name for the array"),
+    ] {
+        let refused = start(data, &wrong).unwrap_err();
+        assert!(refused.contains(reason), "{wrong:?}: {refused}");
+    }
+    let daemon = start(data, &["--name", "lab"]).unwrap();
+    assert_eq!(json(data, "array status")["name"], "lab");
+    assert!(daemon.stop().success());
+    // Once the array has a name, the option has no meaning.
+    assert!(start(data, &["--name", ""]).unwrap().stop().success());
+}
+
+#[test]
 fn a_check_finds_damage_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
@@ -107,6 +129,11 @@ fn a_check_finds_damage_and_writes_nothing() {
     let (fine, said) = check(data);
     assert!(fine && said.starts_with("no defects\n"), "{said}");
     assert_eq!(written(), before);
+    let gone = drives(data)[0].clone();
+    std::fs::rename(&gone, gone.with_extension("away")).unwrap();
+    let (fine, said) = check(data);
+    assert!(!fine && said.contains("reduced redundancy: 1 more"), "{said}");
+    std::fs::rename(gone.with_extension("away"), &gone).unwrap();
     assert!(start(data, &[]).unwrap().stop().success());
     assert!(check(data).0);
     for path in drives(data) {

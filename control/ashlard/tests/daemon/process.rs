@@ -34,9 +34,10 @@ pub fn start_as(mut command: Command, data: &Path, more: &[&str]) -> Result<Daem
     command.arg("--data").arg(data).args(["--iscsi", "127.0.0.1:0,127.0.0.1:0", "--api", "127.0.0.1:0"]);
     command.args(["--threads", "1"]).args(more);
     if !more.contains(&"--drive") {
-        command.args(["--drive-size", "64MiB"]);
-        if !more.contains(&"--drives") {
-            command.args(["--drives", "4"]);
+        for default in [["--drive-size", "64MiB"], ["--drives", "4"]] {
+            if !more.contains(&default[0]) {
+                command.args(default);
+            }
         }
     }
     wait_for(command, data)
