@@ -28,12 +28,15 @@ struct Rig {
     rows: Vec<Row>,
 }
 
+/// What measures a group of rows.
+type Measure = fn(&mut Rig) -> Result<()>;
+
 /// Measures the groups of rows whose names contain `only`, each on a separate array in a folder below `parent`.
 ///
 /// # Errors
 /// If the array does not start, or refuses a request.
 pub fn run(programs: &Programs, parent: &Path, only: &str) -> Result<Vec<Row>> {
-    let groups: [(&str, fn(&mut Rig) -> Result<()>); 5] = [
+    let groups: [(&str, Measure); 5] = [
         ("volumes", volumes::volumes),
         ("groups", volumes::groups),
         ("host group", hosts::host_group),

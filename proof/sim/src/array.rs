@@ -117,16 +117,7 @@ struct Run {
 /// The first violation.
 pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x6172_7261);
-    let mut scenario = Scenario::new(world, &mut random);
-    if bounds != Bounds::Measured {
-        scenario.draw(&mut Random::new(seed ^ 0x626f_756e));
-    }
-    scenario.limits = bounds::store(bounds, seed);
-    if bounds == Bounds::Drawn {
-        bounds::read_ahead(seed, &mut scenario.options.tunables);
-        bounds::workers(seed, &mut scenario.options.tunables);
-        scenario.draw_pressure(seed);
-    }
+    let scenario = Scenario::drawn(world, &mut random, bounds, seed);
     let count = (scenario.drives + scenario.spares) as usize;
     let drives = Drives::new(seed, &vec![scenario.drive_bytes; count]);
     if let Some(percent) = scenario.pressure.and_then(|pressure| pressure.file_system_percent) {

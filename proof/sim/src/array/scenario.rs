@@ -2,7 +2,7 @@
 
 use super::pressure::Pressure;
 use crate::World;
-use crate::bounds;
+use crate::bounds::{self, Bounds};
 use block::workload::{Mix, Random};
 use engine::Options;
 use raid::Sizes;
@@ -34,8 +34,23 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Draws the scenario of a seed, with limits within `bounds`.
+    pub fn drawn(world: World, random: &mut Random, bounds: Bounds, seed: u64) -> Self {
+        let mut scenario = Self::new(world, random);
+        if bounds != Bounds::Measured {
+            scenario.draw(&mut Random::new(seed ^ 0x626f_756e));
+        }
+        scenario.limits = bounds::store(bounds, seed);
+        if bounds == Bounds::Drawn {
+            bounds::read_ahead(seed, &mut scenario.options.tunables);
+            bounds::workers(seed, &mut scenario.options.tunables);
+            scenario.draw_pressure(seed);
+        }
+        scenario
+    }
+
     /// Draws the parameters that are common to all bounds.
-    pub fn new(world: World, random: &mut Random) -> Self {
+    fn new(world: World, random: &mut Random) -> Self {
         let mut pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
         let mut options = Options::new([7; 32]);
         options.slot_bytes = pick(&[1 << 20, 4 << 20, 16 << 20]) as usize;
