@@ -18,28 +18,7 @@ use units::size;
 #[derive(Clone, Subcommand)]
 pub enum VolumeVerb {
     /// Create a volume, or several of one size: all of them, or none
-    Create {
-        /// 1 to 63 letters, digits, '-', '_' or '.'; several may be given
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-        /// Create this many volumes with numbers in their names, which replace a run of '#' in NAME
-        #[arg(long)]
-        count: Option<u32>,
-        /// First number [default: 1]
-        #[arg(long, requires = "count")]
-        first: Option<u32>,
-        /// Size, such as 10GiB, 2TiB, 500GB, or in bytes; 1 MiB to 16 PiB
-        #[arg(long, value_parser = size)]
-        size: u64,
-        /// Logical block size: 512 or 4096 bytes
-        #[arg(long, value_parser = size, default_value = "512")]
-        block_size: u64,
-        /// Volume group
-        #[arg(long)]
-        group: Option<String>,
-        #[command(flatten)]
-        labels: NewLabels,
-    },
+    Create(NewNames),
     /// Create a volume as a clone of a volume or snapshot
     Clone {
         /// Volume or snapshot to clone
@@ -229,6 +208,49 @@ fn peer(it: &Connection) -> String {
     }
 }
 
+/// New volumes of one size.
+#[derive(Clone, Args)]
+pub struct NewNames {
+    /// 1 to 63 letters, digits, '-', '_' or '.'; several may be given
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Create this many volumes with numbers in their names, which replace a run of '#' in NAME
+    #[arg(long)]
+    count: Option<u32>,
+    /// First number [default: 1]
+    #[arg(long, requires = "count")]
+    first: Option<u32>,
+    /// Size, such as 10GiB, 2TiB, 500GB, or in bytes; 1 MiB to 16 PiB
+    #[arg(long, value_parser = size)]
+    size: u64,
+    /// Logical block size: 512 or 4096 bytes
+    #[arg(long, value_parser = size, default_value = "512")]
+    block_size: u64,
+    /// Volume group
+    #[arg(long)]
+    group: Option<String>,
+    #[command(flatten)]
+    labels: NewLabels,
+}
+
+impl NewNames {
+    fn create(self, client: &Client) -> Result<Shown> {
+        let Self { mut names, count, first, size, block_size, group, labels } = self;
+        let labels = labels.read();
+        let block_size = Some(u32::try_from(block_size).context("the block size is 512 or 4096")?);
+        ensure!(count.is_none() || names.len() == 1, "numbers are for one name, such as 'db###'");
+        if let (None, [_]) = (count, names.as_slice()) {
+            let name = names.remove(0);
+            let new = NewVolume { name, size: Some(size), block_size, group, labels, source: None };
+            return Ok(created(client.call(api::create_volume(&new))?));
+        }
+        let numbered = count.map(|count| NumberedNames { pattern: names.remove(0), first, count });
+        let names = numbered.is_none().then_some(names);
+        let new = NewVolumes { names, numbered, size, block_size, group, labels };
+        Ok(created(client.call(api::create_volumes(&new))?))
+    }
+}
+
 /// What hosts may do with a volume, by protocol.
 #[derive(Clone, Args)]
 pub struct Protocols {
@@ -245,20 +267,7 @@ impl VolumeVerb {
         use VolumeVerb::*;
         let change = |name: &str, change| client.call(api::change_volume(name, &change));
         Ok(match self {
-            Create { mut names, count, first, size, block_size, group, labels } => {
-                let labels = labels.read();
-                let block_size = Some(u32::try_from(block_size).context("the block size is 512 or 4096")?);
-                ensure!(count.is_none() || names.len() == 1, "numbers are for one name, such as 'db###'");
-                if let (None, [_]) = (count, names.as_slice()) {
-                    let name = names.remove(0);
-                    let new = NewVolume { name, size: Some(size), block_size, group, labels, source: None };
-                    return Ok(created(client.call(api::create_volume(&new))?));
-                }
-                let numbered = count.map(|count| NumberedNames { pattern: names.remove(0), first, count });
-                let names = numbered.is_none().then_some(names);
-                let new = NewVolumes { names, numbered, size, block_size, group, labels };
-                created(client.call(api::create_volumes(&new))?)
-            }
+            Create(new) => new.create(client)?,
             Clone { source, name, group, labels } => {
                 let (source, labels) = (Some(source), labels.read());
                 let new = NewVolume { name, source, group, labels, block_size: None, size: None };
