@@ -101,20 +101,8 @@ const ATTEMPTS: usize = 3;
 
 /// Measures and prints the table of docs/benchmarks.md.
 pub fn run(args: &Args) -> Result<()> {
-    match args.what {
-        Some(What::Engine) => return printed(args, "engine", &["--only", &args.only]),
-        Some(What::Reduction) => return printed(args, "reduction", &["--reduction"]),
-        Some(What::Table) => return record::write(),
-        Some(What::Lab) => {
-            let folder = args.from.as_deref().context("--from names the folder of the run")?;
-            return record::record("lab", record::of_lab(folder)?);
-        }
-        Some(What::Replication) => return replicated(args),
-        Some(What::Cluster) => return crossed(args),
-        Some(What::Growth) => {
-            return finish(args, "growth", growth::run(&release_programs()?, &target_dir(), &args.only)?);
-        }
-        Some(What::Management | What::Nvme) | None => {}
+    if let Some(done) = alone(args) {
+        return done;
     }
     let pairs = args.compare.is_some() || matches!(args.what, Some(What::Management));
     let nvme = matches!(args.what, Some(What::Nvme));
@@ -174,6 +162,27 @@ pub fn run(args: &Args) -> Result<()> {
         record::record(suite, figures)?;
     }
     Ok(())
+}
+
+/// Measures what needs no peer, if that is wanted.
+fn alone(args: &Args) -> Option<Result<()>> {
+    Some(match args.what? {
+        What::Engine => printed(args, "engine", &["--only", &args.only]),
+        What::Reduction => printed(args, "reduction", &["--reduction"]),
+        What::Table => record::write(),
+        What::Lab => recorded_lab(args),
+        What::Replication => replicated(args),
+        What::Cluster => crossed(args),
+        What::Growth => release_programs()
+            .and_then(|programs| growth::run(&programs, &target_dir(), &args.only))
+            .and_then(|rows| finish(args, "growth", rows)),
+        What::Management | What::Nvme => return None,
+    })
+}
+
+fn recorded_lab(args: &Args) -> Result<()> {
+    let folder = args.from.as_deref().context("--from names the folder of the run")?;
+    record::record("lab", record::of_lab(folder)?)
 }
 
 /// The loads at depth on the array and all of its peers, for the report of the lab.

@@ -3,8 +3,9 @@
 use crate::configuration::Configuration;
 use crate::fibre_channel::target_port;
 use crate::forwarding::token::Token;
-use crate::{drives, forwarding, key, listening, memory, portals, store, threads};
+use crate::{forwarding, listening, portals, threads};
 use clap::CommandFactory;
+use machine::{drives, key, memory, store};
 use shelf::pool::Consent;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! The thread for the finite-field work of DH-HMAC-CHAP, so that it takes no time of shards. Anyone who knows the name of a host can
 //! ask for this work: there is one such thread, and it serves addresses in turn.
 
-use crate::threads::named;
 use anyhow::Result;
+use machine::threads::named;
 use nvmf::{Work, Worker};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};

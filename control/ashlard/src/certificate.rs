@@ -1,12 +1,12 @@
 //! The TLS certificate of the API: created at the first start, reloaded when an operator replaces it, and published in the
 //! data folder so that a local `ashlar` can trust it.
 
-use crate::access::{Folder, read_text, write_whole};
 use crate::board;
 use crate::listening::Config;
 use anyhow::{Context, Result, anyhow};
 use api::Tls;
 use array::{Array, Caller, FIRST_USER, ReplaceCertificate, Secret, Severity, Update};
+use machine::access::{Folder, read_text, write_whole};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use std::io::Write;
 use std::path::Path;

@@ -6,10 +6,10 @@
 //! writes one checkpoint.
 
 use crate::args::Check;
-use crate::backing::OfflineStore;
-use crate::{access, key, stopped};
 use anyhow::{Context, Result, bail, ensure};
 use engine::{Engine, FrameCheck, Loss, Options, Progress, Repair};
+use machine::backing::OfflineStore;
+use machine::{access, key, stopped};
 use shelf::pool::{DriveState, Pool, PoolStatus};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;

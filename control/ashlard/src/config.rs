@@ -6,9 +6,10 @@
 
 use crate::args::Args;
 use crate::configuration::Configuration;
-use crate::{access, ceph, key, portals};
+use crate::portals;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgAction, Command, CommandFactory, Parser};
+use machine::{access, ceph, key};
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt;

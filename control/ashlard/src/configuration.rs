@@ -2,8 +2,9 @@
 
 use crate::forwarding;
 use crate::forwarding::reading;
-use crate::{ceph, listening, memory, portals, sharing, store, threads};
+use crate::{listening, portals, threads};
 use anyhow::{Result, ensure};
+use machine::{ceph, memory, sharing, store};
 use std::net::SocketAddr;
 
 /// The configuration of a process that serves an array.

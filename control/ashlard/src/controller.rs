@@ -4,10 +4,10 @@
 //! The membership runs on a thread of its own, so that nothing else delays its beats. In Ceph it has its own client.
 
 use crate::board::{self, Board, DOMAIN, Home, Order};
-use crate::random;
-use crate::threads::Watched;
 use anyhow::{Context, Result, anyhow, bail};
 use cluster::{Config, Event, Identity, Lease, Map, Member, MembershipEnd, Service, Timing};
+use machine::random;
+use machine::threads::{self, Watched};
 use rados::objects::Objects;
 use rustix::time::{ClockId, clock_gettime};
 use shelf::arbiter::{Arbiter, MemberId};
@@ -115,9 +115,9 @@ impl Controller {
         let (show, map) = watch::channel(None);
         let (join, joined) = watch::channel(None);
         let announce = Announcements { state: announce, joined: join, hand_over, map: show, board };
-        let runtime = crate::threads::management()?;
+        let runtime = threads::management()?;
         let handle = runtime.handle().clone();
-        let thread = crate::threads::named("cluster", move || {
+        let thread = threads::named("cluster", move || {
             runtime.block_on(drive(member, arbiter, (asked_to_leave, ordered), announce));
         })?;
         Ok(Self { lease, state, joined, drained, map, leave, thread, handle })

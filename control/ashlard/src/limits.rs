@@ -1,8 +1,8 @@
 //! The limit of open files: raised as far as the system allows and divided, so that hosts, the API and the drives can't
 //! exhaust each other's share.
 
-use crate::memory;
 use anyhow::{Result, ensure};
+use machine::memory;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Open files that are neither drives nor connections: logs, databases, listeners, certificates, standard streams.
@@ -34,11 +34,20 @@ pub struct Connections {
 /// If it is too low; the text says what to do.
 pub fn connections(threads: usize, devices: usize) -> Result<Connections> {
     let limit = raise();
-    let hosts = memory::host_connections(memory::limit().bytes);
+    let hosts = host_connections(memory::limit().bytes);
     let connections = share_out(limit, (threads as u64, devices as u64), hosts)?;
     tracing::info!(limit, hosts = connections.hosts, api = connections.api, "open files");
     Ok(connections)
 }
+
+/// Connections of hosts that there may be: the guarantees of all of them are three quarters of the memory of sessions, and the
+/// rest is for what commands take beyond their guarantees.
+pub fn host_connections(memory: u64) -> u64 {
+    (memory::sessions(memory) / 4 * 3 / iscsi::SESSION_MAX_GUARANTEED_BYTES).min(MAX_HOST_CONNECTIONS)
+}
+
+/// Their identifiers are numbers of 16 bits.
+const MAX_HOST_CONNECTIONS: u64 = 1 << 14;
 
 /// The limit of open files after it was raised; no limit is a very high one.
 pub fn raise() -> u64 {
@@ -104,5 +113,17 @@ mod tests {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         assert_eq!(current, maximum);
         assert_eq!(raised, current.unwrap_or(u64::MAX));
+    }
+
+    #[test]
+    fn sessions_leave_memory_to_the_engine() {
+        assert_eq!(memory::sessions(64 << 30), 8 << 30);
+        assert_eq!(memory::sessions(4 << 30), 512 << 20);
+        assert_eq!(memory::sessions(128 << 20), 64 << 20);
+        for memory in (20..48).map(|exponent| 1 << exponent) {
+            let guaranteed = host_connections(memory) * iscsi::SESSION_MAX_GUARANTEED_BYTES;
+            assert!(host_connections(memory) >= 64 && guaranteed <= memory::sessions(memory) / 4 * 3);
+        }
+        assert!(host_connections(8 << 30) > 1024);
     }
 }

@@ -50,7 +50,7 @@ impl Tcp {
         match self.listener.as_ref().map(|(listener, _)| listen(listener)) {
             None => watch.await,
             Some(Ok(listener)) => drop(tokio::join!(watch, serve(array.clone(), listener))),
-            Some(Err(error)) => crate::fatal::stop(&format!("other arrays can't be listened for: {error}")),
+            Some(Err(error)) => machine::fatal::stop(&format!("other arrays can't be listened for: {error}")),
         }
     }
 }

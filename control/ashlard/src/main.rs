@@ -5,51 +5,35 @@
 //! that is not loaded yet. One of several controllers of an array waits before that until it is the home.
 //! Order of a stop: ask hosts to log out, write the last checkpoint.
 
-mod access;
 mod admission;
 mod args;
 mod authentication;
-mod backing;
 mod board;
-mod ceph;
 mod certificate;
 mod check;
 mod config;
 mod configuration;
 mod controller;
-mod drives;
-mod fatal;
 mod fibre_channel;
-mod find;
 mod forwarding;
 mod front_end;
-mod key;
-mod kmip;
 mod limits;
 mod link;
 mod listening;
 mod log;
 mod log_limit;
-mod machine;
 mod manual;
-mod memory;
 mod mutual_tls;
 mod portals;
-mod probe;
 mod reduction;
 mod service;
 mod shared_store;
-mod sharing;
 #[cfg(test)]
 mod sizing_test;
-mod smart;
 mod standby;
-mod stopped;
-mod store;
 mod threads;
 mod web;
 
-use access::Folder;
 use address::Addresses;
 use anyhow::{Context, Result, ensure};
 use args::{Command, ConfigCommand, KeyCommand};
@@ -60,13 +44,14 @@ use cluster::Service;
 use configuration::Configuration;
 use controller::Controller;
 use engine::Engine;
-use fatal::{Deadline, Supervised};
 use forwarding::kept::Kept;
 use forwarding::{held::OfMachine, moving};
 use front_end::{Former, FrontEnd};
 use history::Store;
 use log::Log;
-use machine::Machine;
+use machine::access::Folder;
+use machine::fatal::{Deadline, Supervised};
+use machine::{Machine, access, ceph, drives, fatal, key, memory, random, sharing, smart, stopped};
 use mimalloc::MiMalloc;
 use raid::device::Ring;
 use scsi::Power;
@@ -127,7 +112,7 @@ fn main() -> ExitCode {
     }
     let log = Log::start();
     access::keep_private();
-    let outcome = threads::management().and_then(|runtime| match args.command {
+    let outcome = machine::threads::management().and_then(|runtime| match args.command {
         Some(Command::Check(check)) => runtime.block_on(check::run(&check)),
         Some(Command::Format(format)) => runtime.block_on(format_drives(format.configuration())).map(|()| 0),
         Some(Command::Key(key)) => runtime.block_on(change_key(key.what)).map(|()| 0),
@@ -306,13 +291,8 @@ async fn serve(
     let recovered = Instant::now();
     let background = threads::background(engine.clone())?;
     let keeper = threads::start_store(shelf.clone(), workers)?;
-    let (link, (shards, kept)) = match member.as_mut().and_then(|member| member.link.take()) {
-        Some((link, before)) => (Some(link), before),
-        None => {
-            (None, (threads::Shards::start(config.threads.number_or(array::kept_threads(&engine)?))?, None))
-        }
-    };
-
+    let before = member.as_mut().and_then(|member| member.link.take());
+    let (link, (shards, kept)) = former_or_new(before, config, &engine)?;
     let machine = Machine::new(ring, &config.store.data, given, keeper.handle(), config.store.key.clone());
     let machine = Arc::new(machine.sharing(member.as_ref().and_then(Membership::party)));
     let network = Arc::new(link::Tcp::listen(config.replication)?);
@@ -367,6 +347,19 @@ async fn serve(
     checkpoint?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The link and what the controller served hosts by as a standby; new shards if it did not.
+fn former_or_new(
+    former: Option<(forwarding::Link, Former)>,
+    config: &Configuration,
+    engine: &Engine,
+) -> Result<(Option<forwarding::Link>, Former)> {
+    let Some((link, former)) = former else {
+        let number = config.threads.number_or(array::kept_threads(engine)?);
+        return Ok((None, (threads::Shards::start(number)?, None)));
+    };
+    Ok((Some(link), former))
 }
 
 /// Serves the API; returns also where, its certificate and what it keeps in the data folder.
@@ -501,7 +494,7 @@ impl Membership<'_> {
     }
 
     /// Ends what only a standby has. Returns the thread of the membership, which keeps running.
-    fn end(self) -> threads::Watched {
+    fn end(self) -> machine::threads::Watched {
         self.answers.stop();
         drop(self.watchdog);
         self.controller.watched()
@@ -803,11 +796,4 @@ fn announce(
 /// Random bytes for the authentication of one connection.
 fn seed() -> std::io::Result<[u8; 32]> {
     random().map_err(std::io::Error::other)
-}
-
-/// Bytes from the system's generator.
-fn random<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).context("the system has no random numbers")?;
-    Ok(bytes)
 }

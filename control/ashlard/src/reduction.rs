@@ -1,7 +1,6 @@
 //! `ashlard reduction-report`: predicts the space of files or devices on an array, with the reduction code of the data path.
 
 use crate::args::{Output, ReductionReport};
-use crate::memory;
 use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use engine::{Amounts, COMPARED_POLICIES, Compression, Estimate, Estimator, Ratios};
@@ -28,7 +27,7 @@ pub fn run(report: &ReductionReport) -> Result<()> {
         files.push((path, file));
     }
     let needed = (total / 4096 * INDEX_PER_BLOCK).max(1 << 20);
-    let index = report.index_memory.unwrap_or_else(|| needed.min(memory::limit().bytes / 4));
+    let index = report.index_memory.unwrap_or_else(|| needed.min(machine::memory::limit().bytes / 4));
     let mut estimator = Estimator::new(&COMPARED_POLICIES, usize::try_from(index).unwrap_or(usize::MAX));
     for (volume, (path, file)) in (1..).zip(&mut files) {
         feed(&mut estimator, volume, file).with_context(|| format!("{} can't be read", path.display()))?;

@@ -4,8 +4,8 @@
 //! manager only if every thread on which I/O depends has run a task of it. If one does not for as long as `WatchdogSec=`
 //! says, the manager ends the process and starts it again, which loses no acknowledged write.
 
-use crate::threads::Watched;
 use anyhow::{Context, Result};
+use machine::threads::Watched;
 use sd_notify::NotifyState;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};

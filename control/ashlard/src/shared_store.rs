@@ -2,10 +2,10 @@
 
 use crate::board::Board;
 use crate::controller::Controller;
-use crate::store::Config;
-use crate::{ceph, sharing};
 use anyhow::{Result, ensure};
 use cluster::Service;
+use machine::store::Config;
+use machine::{ceph, sharing};
 use rados::objects::Objects;
 use raid::device::Ring;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! `docs/operating/sizing.md` says what the constants say.
 
-use crate::memory;
+use crate::limits;
 use array::maxima;
+use machine::memory;
 use raid::geometry::{MAX_COLUMNS, MAX_DRIVES, Profile};
 
 fn page() -> String {
@@ -48,7 +49,7 @@ fn the_usable_part_is_what_parity_and_the_reserve_leave() {
 fn connections_are_those_that_memory_allows() {
     let page = page();
     for gib in [4, 8, 16, 32, 64, 128] {
-        assert_row(&page, &format!("{gib} GiB"), memory::host_connections(gib << 30));
+        assert_row(&page, &format!("{gib} GiB"), limits::host_connections(gib << 30));
     }
     assert!(page.contains(&format!("guarantee {} KiB each", iscsi::SESSION_MAX_GUARANTEED_BYTES >> 10)));
     assert_eq!(memory::index(1_000_000_000_000, u64::MAX), 20_000_000_000);

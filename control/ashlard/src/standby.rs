@@ -5,14 +5,15 @@
 //! becomes the home.
 
 use crate::board::{Board, reachable};
+use crate::certificate;
 use crate::controller::MapWatch;
 use crate::forwarding::Link;
 use crate::forwarding::relay::Relay;
 use crate::listening::Config;
-use crate::{access, certificate, fatal};
 use anyhow::{Context, Result};
 use api::Token;
 use api::standby::Standby;
+use machine::{access, fatal, threads};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -57,9 +58,9 @@ impl Answers {
         let plain = config.plain_http();
         let secret = || access::secret::<16>().expect("the system gave random numbers before");
         let standby = Standby { referral: Arc::new(move || board.referral()), secret: Arc::new(secret) };
-        let runtime = crate::threads::management()?;
+        let runtime = threads::management()?;
         let (stop, stopped) = oneshot::channel();
-        let thread = crate::threads::named("standby", move || {
+        let thread = threads::named("standby", move || {
             runtime.block_on(async {
                 let listener = match tokio::net::TcpListener::from_std(listener) {
                     Ok(listener) => listener,

@@ -3,9 +3,9 @@
 
 use anyhow::{Context, Result};
 use engine::{Engine, Rest};
+use machine::threads::{Watched, builder, named, runtime};
 use parking_lot::{Condvar, Mutex};
 use raid::device::LocalRing;
-use rustix::process::{getpriority_process, setpriority_process};
 use shelf::pool::Pool;
 use shelf::{Job, Workers};
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use std::thread::{JoinHandle, available_parallelism};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::runtime::{Builder, Handle, LocalOptions, LocalRuntime, Runtime};
+use tokio::runtime::{Handle, LocalOptions, LocalRuntime};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -33,37 +33,6 @@ impl Config {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         self.number.or(kept).map_or_else(processors, usize::from)
     }
-}
-
-/// The runtime of the main thread. Its blocking threads measure and write the history.
-pub fn management() -> Result<Runtime> {
-    let runtime = builder().on_thread_start(lower_priority).build();
-    runtime.context("a runtime can't be created")
-}
-
-/// How much lower the priority of management is than that of I/O, as a nice value.
-const MANAGEMENT_NICE: i32 = 10;
-/// The lowest priority.
-const MAX_NICE: i32 = 19;
-
-/// Lowers the priority of the calling thread, and of threads that it starts, to that of management: beside I/O on all processors it
-/// gets about a tenth of one. Linux keeps a nice value for each thread.
-pub fn lower_priority() {
-    let lowered = getpriority_process(None)
-        .and_then(|now| setpriority_process(None, (now + MANAGEMENT_NICE).min(MAX_NICE)));
-    if let Err(error) = lowered {
-        tracing::warn!(%error, "management keeps the priority of I/O");
-    }
-}
-
-fn runtime() -> Result<Runtime> {
-    builder().build().context("a runtime can't be created")
-}
-
-fn builder() -> Builder {
-    let mut builder = Builder::new_current_thread();
-    builder.enable_all();
-    builder
 }
 
 /// Tasks that a shard polls between two checks for ready sockets and drives.
@@ -107,9 +76,6 @@ async fn serve_drives() {
         ring.get_ref().turn();
     }
 }
-
-/// A thread with a runtime, by name.
-pub type Watched = (String, Handle);
 
 /// Threads with a single-threaded runtime each, for connections.
 pub struct Shards {
@@ -381,29 +347,6 @@ impl Background {
     /// Waits for its end after [`Engine::shutdown`].
     pub fn end(self) {
         join(self.thread);
-    }
-}
-
-/// Starts a thread that ends the process if it panics.
-pub fn named(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let guarded = move || {
-        let guard = AbortOnPanic;
-        body();
-        drop(guard);
-    };
-    let started = std::thread::Builder::new().name(name.into()).spawn(guarded);
-    started.with_context(|| format!("the thread {name} can't be started"))
-}
-
-/// Aborts the process when a thread panics: without its background work or a shard the array would accept connections
-/// but not respond.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
-        }
     }
 }
 

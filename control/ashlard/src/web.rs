@@ -1,11 +1,11 @@
 //! The thread of the API, so that requests, TLS and password hashing never delay iSCSI log-ins, with a low priority, so that they
 //! take little processor time from I/O; and its listeners.
 
-use crate::fatal;
-use crate::threads::lower_priority;
 use anyhow::{Context, Result};
 use api::{Relayed, Service, Stream, Tls, Token};
 use array::{ApiListeners, Array};
+use machine::fatal;
+use machine::threads::lower_priority;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};

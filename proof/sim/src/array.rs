@@ -10,7 +10,7 @@ mod pressure;
 mod repair;
 mod scenario;
 
-use crate::bounds::{self, Bounds};
+use crate::bounds::Bounds;
 use crate::drives::Drives;
 use crate::executor::TaskId;
 use crate::history::{Action, ActionId, History, Known, Present};

@@ -8,12 +8,13 @@
 
 use super::message::{agree, receive, send, send_text};
 use super::{LastReason, Link, TICK, front, join};
+use crate::board;
 use crate::controller::MapWatch;
 use crate::mutual_tls::{Protocol, Session};
-use crate::{board, threads};
 use ::history::{Batch, Copier, Position, Store};
 use anyhow::{Context, Result, bail};
 use cluster::MapMember;
+use machine::threads;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -296,7 +296,7 @@ impl Home {
     pub async fn serve(self: Arc<Self>) {
         let listener = match self.link.listen() {
             Ok(listener) => listener,
-            Err(error) => crate::fatal::stop(&format!("other controllers can't be listened for: {error}")),
+            Err(error) => machine::fatal::stop(&format!("other controllers can't be listened for: {error}")),
         };
         admission::accept(listener, "another controller", |arrival| {
             let (home, address) = (self.clone(), arrival.address);

@@ -5,12 +5,12 @@
 //! not be served what is in it. The shared key is that of `secrets.key`, which every controller that can be the home has.
 
 use super::token::{from_hex, hex};
-use crate::access::{self, read_text, write_whole};
 use crate::mutual_tls;
 use anyhow::{Context, Result, anyhow};
 use array::{LinkIdentity, Secret};
 use aws_lc_rs::hmac;
 use cluster::{Map, MapMember};
+use machine::access::{self, read_text, write_whole};
 use shelf::arbiter::MemberId;
 use std::path::Path;
 

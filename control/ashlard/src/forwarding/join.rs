@@ -7,11 +7,11 @@
 use super::message::{agree, receive, send};
 use super::token::{Token, from_hex, hex};
 use crate::mutual_tls::{self, Protocol, Session};
-use crate::store::Config as Store;
-use crate::{access, ceph, random, sharing};
 use anyhow::{Context, Result, bail, ensure};
 use array::LinkIdentity;
 use aws_lc_rs::hmac;
+use machine::store::Config as Store;
+use machine::{access, ceph, random, sharing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -92,7 +92,7 @@ impl Grant {
     pub fn of(data: &Path) -> Result<Self> {
         let location = ceph::location_of(data)?;
         let secrets = access::secrets_key(data, true).map_err(|why| anyhow::anyhow!(why))?;
-        let drives = data.join(crate::key::FILE);
+        let drives = data.join(machine::key::FILE);
         let drives = match access::read_whole(&drives) {
             Ok(key) => Some(hex(&key)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -285,7 +285,7 @@ pub async fn join(number: Option<u16>, store: &Store, token: &Token) -> Result<(
     );
     write_key(data, access::SECRETS, &grant.secrets)?;
     if let Some(drives) = &grant.drives {
-        write_key(data, crate::key::FILE, drives)?;
+        write_key(data, machine::key::FILE, drives)?;
     }
     if is_on_drives {
         sharing::remember(data, (token.array, token.controller))?;

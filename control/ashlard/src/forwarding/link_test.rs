@@ -428,7 +428,7 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
         data: "wide".into(),
         namespace: "n".into(),
     };
-    crate::ceph::remember(folder, (ARRAY, 1), &location).unwrap();
+    machine::ceph::remember(folder, (ARRAY, 1), &location).unwrap();
     let one = Member::join(cluster, link(1, &[9; 32])).await;
     one.controller.home().await.unwrap();
     let of_target = (target(&volumes(), Power::default()), None, Permit::default());
@@ -444,8 +444,8 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
     one
 }
 
-fn place(data: &Path) -> crate::store::Config {
-    crate::store::Config { data: data.to_owned(), ..Default::default() }
+fn place(data: &Path) -> machine::store::Config {
+    machine::store::Config { data: data.to_owned(), ..Default::default() }
 }
 
 #[tokio::test]
@@ -461,9 +461,9 @@ async fn a_new_controller_gets_what_it_needs_by_a_token_once() {
     for (key, bytes) in [("secrets.key", [9; 32]), ("drives.key", [8; 32])] {
         assert_eq!(std::fs::read(new.path().join(key)).unwrap(), bytes);
     }
-    assert_eq!(crate::ceph::array_of(new.path()).unwrap(), Some(ARRAY));
-    assert_eq!(crate::ceph::controller_of(new.path()).unwrap(), Some(3));
-    let location = crate::ceph::location_of(new.path()).unwrap().unwrap();
+    assert_eq!(machine::ceph::array_of(new.path()).unwrap(), Some(ARRAY));
+    assert_eq!(machine::ceph::controller_of(new.path()).unwrap(), Some(3));
+    let location = machine::ceph::location_of(new.path()).unwrap().unwrap();
     assert_eq!([location.meta, location.data, location.namespace], ["fast", "wide", "n"]);
     // The home and the new controller know each other by that.
     let own = Own::load(new.path(), (ARRAY, 3)).unwrap();
@@ -474,12 +474,12 @@ async fn a_new_controller_gets_what_it_needs_by_a_token_once() {
     let other = tempfile::tempdir().unwrap();
     let error = format!("{:#}", join::join(None, &place(other.path()), &token).await.unwrap_err());
     assert!(error.contains("used already"), "{error}");
-    assert_eq!(crate::ceph::array_of(other.path()).unwrap(), None);
+    assert_eq!(machine::ceph::array_of(other.path()).unwrap(), None);
     assert!(!other.path().join("secrets.key").exists());
 }
 
 fn reading(cache_bytes: usize) -> reading::Config {
-    let (data, key) = ("/nonexistent".into(), crate::key::Config::default());
+    let (data, key) = ("/nonexistent".into(), machine::key::Config::default());
     reading::Config { data, key, cache_bytes }
 }
 
@@ -488,7 +488,7 @@ fn reading(cache_bytes: usize) -> reading::Config {
 async fn a_new_controller_of_shared_drives_names_them() {
     let (cluster, folder) = (store().await, tempfile::tempdir().unwrap());
     let one = home_with_folder(&cluster, folder.path()).await;
-    std::fs::remove_file(folder.path().join(crate::ceph::FILE)).unwrap();
+    std::fs::remove_file(folder.path().join(machine::ceph::FILE)).unwrap();
     let token = || Token::parse(one.link.admit(&[1]).unwrap().token.expose()).unwrap();
     let new = tempfile::tempdir().unwrap();
     let first = token();
@@ -499,7 +499,7 @@ async fn a_new_controller_of_shared_drives_names_them() {
     let mut named = place(new.path());
     named.drives.named = vec!["/dev/disk/by-id/nvme-A".into()];
     join::join(None, &named, &second).await.unwrap();
-    assert_eq!(crate::sharing::remembered(new.path()).unwrap(), Some((ARRAY, 2)));
+    assert_eq!(machine::sharing::remembered(new.path()).unwrap(), Some((ARRAY, 2)));
     assert_eq!(std::fs::read(new.path().join("secrets.key")).unwrap(), [9; 32]);
     // A later start with the same options stays as it is.
     join::join(None, &named, &second).await.unwrap();

@@ -1,11 +1,11 @@
 //! What a front end reads itself: data that the home locates in the store that both share.
 
 use crate::board::DOMAIN;
-use crate::key;
 use crate::shared_store::SharedStore;
 use anyhow::{Context, Result};
 use engine::{Reader, ReaderCounters};
 use forward::FrontEnd;
+use machine::key;
 use rados::objects::Objects;
 use std::path::PathBuf;
 use std::sync::Arc;

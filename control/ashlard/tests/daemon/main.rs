@@ -103,7 +103,7 @@ fn a_first_start_that_is_refused_leaves_nothing_that_a_later_one_trips_over() {
         (["--name", "a b"], "not a name for the array"),
         (["--name", ""], "not a name for the array"),
     ] {
-        let refused = start(data, &wrong).unwrap_err();
+        let refused = start(data, &wrong).err().expect("it is refused");
         assert!(refused.contains(reason), "{wrong:?}: {refused}");
     }
     let daemon = start(data, &["--name", "lab"]).unwrap();

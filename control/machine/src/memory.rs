@@ -173,15 +173,6 @@ pub fn sessions(memory: u64) -> u64 {
     (memory / 8).max(64 << 20)
 }
 
-/// Connections of hosts that there may be: the guarantees of all of them are three quarters of that, and the rest is for what
-/// commands take beyond their guarantees.
-pub fn host_connections(memory: u64) -> u64 {
-    (sessions(memory) / 4 * 3 / iscsi::SESSION_MAX_GUARANTEED_BYTES).min(MAX_HOST_CONNECTIONS)
-}
-
-/// Their identifiers are numbers of 16 bits.
-const MAX_HOST_CONNECTIONS: u64 = 1 << 14;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,18 +187,6 @@ mod tests {
     fn the_index_is_bounded_by_drives_and_by_memory() {
         assert_eq!(index(50 << 30, 64 << 30), 1 << 30);
         assert_eq!(index(50 << 40, 64 << 30), 16 << 30);
-    }
-
-    #[test]
-    fn sessions_leave_memory_to_the_engine() {
-        assert_eq!(sessions(64 << 30), 8 << 30);
-        assert_eq!(sessions(4 << 30), 512 << 20);
-        assert_eq!(sessions(128 << 20), 64 << 20);
-        for memory in (20..48).map(|exponent| 1 << exponent) {
-            let guaranteed = host_connections(memory) * iscsi::SESSION_MAX_GUARANTEED_BYTES;
-            assert!(host_connections(memory) >= 64 && guaranteed <= sessions(memory) / 4 * 3);
-        }
-        assert!(host_connections(8 << 30) > 1024);
     }
 
     #[test]
