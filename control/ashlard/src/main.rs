@@ -291,8 +291,8 @@ async fn serve(
     let recovered = Instant::now();
     let background = threads::background(engine.clone())?;
     let keeper = threads::start_store(shelf.clone(), workers)?;
-    let before = member.as_mut().and_then(|member| member.link.take());
-    let (link, (shards, kept)) = former_or_new(before, config, &engine)?;
+    let former = member.as_mut().and_then(|member| member.link.take());
+    let (link, (shards, kept)) = former_or_new(former, config, &engine)?;
     let machine = Machine::new(ring, &config.store.data, given, keeper.handle(), config.store.key.clone());
     let machine = Arc::new(machine.sharing(member.as_ref().and_then(Membership::party)));
     let network = Arc::new(link::Tcp::listen(config.replication)?);

@@ -1,9 +1,11 @@
 //! Page-aligned buffers: memory that direct I/O can read and write without a copy.
 
-use crate::ALIGN;
 use bytes::Bytes;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+
+/// Alignment in bytes of every offset, length and buffer that a device sees.
+pub const ALIGN: usize = 4096;
 
 /// A buffer that devices can read and write directly: its start and capacity are aligned to 4096 bytes.
 /// The journal's and the log's writers fill it once; afterwards it is shared, never changed. Memory that is about to be

@@ -9,6 +9,7 @@
 mod buffer;
 mod completion;
 mod drive;
+mod error;
 mod shelf;
 mod task;
 mod workers;
@@ -18,12 +19,12 @@ pub mod conformance;
 pub mod model;
 pub mod pool;
 
-pub use buffer::AlignedBuf;
+pub use buffer::{ALIGN, AlignedBuf};
 pub use completion::{Done, Wait, wait};
 pub use drive::{Backing, Drive, ReservationStep};
+pub use error::{Error, Result};
 pub use shelf::{
-    ALIGN, Batch, Error, JournalPos, Layout, Result, Room, SegmentId, SegmentReader, Shelf, Source,
-    Superblock, Writing,
+    Batch, JournalPos, Layout, Room, SegmentId, SegmentReader, Shelf, Source, Superblock, Writing,
 };
 pub use task::{join, spawn};
 pub use workers::{Job, Workers, parts};

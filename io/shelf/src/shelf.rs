@@ -7,9 +7,6 @@ use crate::{AlignedBuf, Done, Workers};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Alignment in bytes of every offset, length and buffer that a device sees.
-pub const ALIGN: usize = 4096;
-
 /// Sizes fixed when the shelf was formatted, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -108,47 +105,8 @@ pub struct Superblock {
     pub payload: Bytes,
 }
 
-/// Failures below the engine.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// Too few drives hold the bytes, or took the write. `what` names the drive and the cause.
-    #[error("drive failure: {what}")]
-    Drive {
-        /// Drive, operation, position and the system's message.
-        what: String,
-    },
-    /// The bytes that were read are not the ones written, in every copy.
-    #[error("corrupt: {what}")]
-    Corrupt {
-        /// Where, and how it was noticed.
-        what: String,
-    },
-    /// The file system or device below a drive has no space for a write, which was not performed. The drive is intact,
-    /// and the same write may succeed later.
-    #[error("no space: {what}")]
-    NoSpace {
-        /// Drive, operation, position and the system's message.
-        what: String,
-    },
-    /// A newer owner has taken the shelf; this one must stop permanently.
-    #[error("fenced by epoch {epoch}")]
-    Fenced {
-        /// The epoch of the newer owner.
-        epoch: u64,
-    },
-    /// The journal has no room until it is trimmed by a superblock.
-    #[error("journal full")]
-    JournalFull,
-    /// The store can't be opened; the text says what to do.
-    #[error("{0}")]
-    Unusable(String),
-}
-
-/// Outcome of a shelf operation.
-pub type Result<T = ()> = std::result::Result<T, Error>;
-
 /// Redundant, append-only space with a journal. It has one owner at a time: opening takes a new, higher epoch, which is
-/// made durable, and superblocks of an older owner are refused with [`Error::Fenced`] from then on.
+/// made durable, and superblocks of an older owner are refused with [`Error::Fenced`](crate::Error::Fenced) from then on.
 ///
 /// No method blocks; outcomes come through [`Done`], or through [`wait`](crate::wait) as a future. The module
 /// [`conformance`](crate::conformance) tests that an implementation keeps this contract.
@@ -183,7 +141,7 @@ pub trait Shelf: Send + Sync {
     /// `head` describes what is in `body` and means nothing to the shelf; it shares the batch's first page with the
     /// shelf's own header. Every piece of `body` is aligned to 4096 bytes in memory and a multiple of 4096
     /// long, so that it goes to the device without a copy (see [`AlignedBuf::share`]). An error is final for this owner,
-    /// except [`Error::JournalFull`], which is returned immediately: nothing was written, and after a superblock that trims
+    /// except [`Error::JournalFull`](crate::Error::JournalFull), which is returned immediately: nothing was written, and after a superblock that trims
     /// the journal the batch may be appended again.
     ///
     /// # Panics
@@ -212,7 +170,7 @@ pub trait Shelf: Send + Sync {
     fn write(&self, segment: SegmentId, offset: u32, stripes: Arc<AlignedBuf>, done: Done<()>);
 
     /// Reads `len` bytes of a segment at `offset`, any alignment; returns exactly these bytes. They are
-    /// verified as far as the shelf can; reads of bytes never written are [`Error::Corrupt`] or arbitrary.
+    /// verified as far as the shelf can; reads of bytes never written are [`Error::Corrupt`](crate::Error::Corrupt) or arbitrary.
     fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>);
 
     /// The same for work that no host waits for: verified on the workers.
