@@ -152,7 +152,8 @@ fn check_purpose(own: &X509Certificate<'_>, purpose: Purpose) -> Result<()> {
     let names_server =
         |it: &GeneralName<'_>| matches!(it, GeneralName::DNSName(_) | GeneralName::IPAddress(_));
     let is_named = names.is_some_and(|it| it.value.general_names.iter().any(names_server));
-    if purpose == Purpose::Server && !is_named {
+    // A self-signed one is trusted as it is, whatever it states.
+    if purpose == Purpose::Server && !is_named && !is_self_signed {
         return refuse(
             "has no host name and no address in its subjectAltName, by which clients know the server: request one with the \
              names and addresses of the array",
