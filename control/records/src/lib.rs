@@ -26,6 +26,7 @@ mod schedule;
 mod secret;
 mod service;
 mod severity;
+mod stored;
 mod table;
 mod time;
 mod topic;

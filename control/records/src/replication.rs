@@ -5,6 +5,7 @@ use crate::disk::GroupId;
 use crate::id::identities;
 use crate::remote::RemoteArrayId;
 use crate::schedule::{Rule, Subject};
+use crate::stored::stored_list;
 use crate::table::Named;
 use crate::window::Window;
 use block::DiskId;
@@ -151,7 +152,7 @@ pub struct ReplicationEntry {
     /// On the target: number of complete points to keep.
     pub keep_points: u32,
     /// On the target: rules for keeping older points.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "stored_list", skip_serializing_if = "Vec::is_empty")]
     pub keep_rules: Vec<Rule>,
     /// On the target: retention lock of new points, in seconds.
     #[serde(default, skip_serializing_if = "is_none")]

@@ -3,6 +3,7 @@
 use crate::Config;
 use crate::disk::{GroupId, VolumeEntry};
 use crate::id::identities;
+use crate::stored::stored_list;
 use crate::table::Named;
 use block::DiskId;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,7 @@ pub struct ScheduleEntry {
     /// Subject of the schedule.
     pub subject: Subject,
     /// Time rules, with the numbers of snapshots to keep.
+    #[serde(deserialize_with = "stored_list")]
     pub rules: Vec<Rule>,
     /// Minimum age in seconds at which a snapshot can be deleted.
     #[serde(default)]

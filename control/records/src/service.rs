@@ -6,6 +6,7 @@ use crate::directory::DirectorySettings;
 use crate::id::{Identity, identities};
 use crate::secret::{Sealed, SealedField};
 use crate::severity::Severity;
+use crate::stored::{stored, stored_list};
 use crate::table::Named;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ pub struct NotificationTargetEntry {
     pub created: u64,
     /// Destination of notifications: of the address of a webhook what is shown, if `url` has all of it. Earlier releases stored it
     /// whole.
+    #[serde(deserialize_with = "stored")]
     pub destination: Destination,
     /// The sealed address of a webhook, whose path, query, user and password are often secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,6 +109,7 @@ pub struct DirectoryEntry {
     /// Protocol and settings.
     pub settings: DirectorySettings,
     /// Roles granted to groups.
+    #[serde(deserialize_with = "stored_list")]
     pub grants: Vec<Grant>,
     /// Whether the directory is enabled.
     pub enabled: bool,

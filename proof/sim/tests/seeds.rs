@@ -103,7 +103,7 @@ fn what_frees_space_does_not_wait_for_data_that_have_none() {
 /// Checkpoints between two rounds of cleaning used the space that these freed, and cleaning was given up.
 #[test]
 fn cleaning_goes_on_while_checkpoints_use_what_it_gains() {
-    run(World::Array, 500_000_682).unwrap();
+    run_with(World::Array, 500_000_682, Bounds::DrawnInline).unwrap();
 }
 
 /// A list of copies had an empty segment beyond the end of a volume that had been restored to a smaller size.
@@ -428,7 +428,7 @@ fn published_points_are_the_source_at_one_moment() {
 /// that, for COMPARE AND WRITE and for copies.
 #[test]
 fn a_home_that_does_not_look_commands_up_is_found() {
-    for (only_copies, seeds) in [(false, 20), (true, 40)] {
+    for (only_copies, seeds) in [(false, 40), (true, 80)] {
         let outcome = |seed: &u64| run_without_notes(*seed, only_copies);
         let wrong: Vec<String> = (0..seeds).filter_map(|seed| outcome(&seed).err()).collect();
         let sign = if only_copies { "was overwritten, and there is" } else { "Miscompare" };

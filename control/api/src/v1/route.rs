@@ -1,6 +1,6 @@
 //! Operations of verbs that declare their route: one handler for all of them, and their description.
 //!
-//! The handler takes the request of its parts, carries it out, and answers with the objects of the verb: 200 with one or with a
+//! The handler takes the request of its parts, carries it out, and returns the objects of the verb: 200 with one or with a
 //! list, 201 with what is new, 204 with nothing, unless the route says otherwise.
 
 use super::handler::{declare, perform};
