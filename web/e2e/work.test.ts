@@ -13,7 +13,7 @@ test("volumes are filtered by group and host, and several are connected, snapsho
   await page.getByRole("combobox", { name: "Filter by group" }).click();
   await page.getByRole("option", { name: "sql" }).click();
   await expect(rows).toHaveCount(3);
-  await page.getByRole("combobox", { name: "Filter by host" }).click();
+  await page.getByRole("combobox", { name: "Filter by host", exact: true }).click();
   await page.getByRole("option", { name: "web1" }).click();
   await expect(rows).toHaveCount(2);
   await expect(table.getByRole("link", { name: "db1" })).toBeVisible();
