@@ -11,8 +11,6 @@ use engine::{Options, Tunables};
 pub enum Bounds {
     /// Drawn from the seed. While the background waits, hosts may perform any number of steps.
     Drawn,
-    /// As drawn, but the background computes what it otherwise gives to workers: for seeds found before 2026-11-28.
-    DrawnInline,
     /// As drawn, but with the product's limits of the store: for seeds found before 2026-11-25.
     DrawnEngine,
     /// Limits of the product, with uniform scheduling: for seeds found before 2026-11-24.
@@ -20,16 +18,10 @@ pub enum Bounds {
 }
 
 impl Bounds {
-    /// Whether all limits are drawn.
-    pub fn are_drawn(self) -> bool {
-        matches!(self, Self::Drawn | Self::DrawnInline)
-    }
-
     /// The name of these bounds.
     pub fn name(self) -> &'static str {
         match self {
             Self::Drawn => "drawn",
-            Self::DrawnInline => "drawn-inline",
             Self::DrawnEngine => "drawn-engine",
             Self::Measured => "measured",
         }
@@ -39,7 +31,6 @@ impl Bounds {
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "drawn" => Some(Self::Drawn),
-            "drawn-inline" => Some(Self::DrawnInline),
             "drawn-engine" => Some(Self::DrawnEngine),
             "measured" => Some(Self::Measured),
             _ => None,
@@ -55,7 +46,7 @@ pub fn of_small_array(seed: u64, bounds: Bounds, fingerprint_key: [u8; 32]) -> O
     if bounds != Bounds::Measured {
         draw(&mut options, &mut Random::new(seed ^ 0x626f_756e));
     }
-    if bounds.are_drawn() {
+    if bounds == Bounds::Drawn {
         workers(seed, &mut options.tunables);
     }
     options
@@ -148,7 +139,7 @@ pub fn tunables(random: &mut Random) -> Tunables {
 /// Limits of the store on drives, drawn independently so that other draws stay unchanged.
 pub fn store(bounds: Bounds, seed: u64) -> raid::Limits {
     let measured = raid::Limits::default();
-    if !bounds.are_drawn() {
+    if bounds != Bounds::Drawn {
         return measured;
     }
     let mut random = Random::new(seed ^ 0x7374_6f72);

@@ -170,6 +170,11 @@ impl Drives {
         state.media.iter().map(|medium| medium.due(state.now).count()).sum()
     }
 
+    /// Whether a healthy drive has a request: it replies as time passes.
+    pub fn will_reply(&self) -> bool {
+        self.lock().media.iter().any(|medium| medium.fault == Fault::None && !medium.pending.is_empty())
+    }
+
     /// Advances the clock by `time`, but only as long as healthy drives must reply; returns the current time.
     pub fn pass(&self, time: Duration) -> Duration {
         let mut state = self.lock();

@@ -207,13 +207,13 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     let count = [1, 2, 3, 4, 5, 6, 8][random.below(7) as usize];
     let drives = Drives::new(seed, &vec![DRIVE_BYTES; count]);
     let mut machine = Machine::new(seed, drives.clone());
-    if !bounds.are_drawn() {
+    if bounds != Bounds::Drawn {
         machine.jobs.inline();
     }
     if bounds != Bounds::Measured {
         machine.reach = [0, 10, 100, 1000][Random::new(seed ^ 0x626f_756e).below(4) as usize];
     }
-    let mut memory = Expected { superblock_first: bounds.are_drawn(), ..Expected::default() };
+    let mut memory = Expected { superblock_first: bounds == Bounds::Drawn, ..Expected::default() };
     let mut report = Report::default();
     let chunk_bytes = Some([4 << 10, 8 << 10, 20 << 10][random.below(3) as usize]);
     let sizes = Sizes { journal_bytes: Some(256 << 10), chunk_bytes, segment_bytes: None };

@@ -293,7 +293,8 @@ impl Machine {
             self.drives.fill_file_system(0);
         }
         self.pass(self.idle_step);
-        self.clock.is_some() && turn < MAX_WAITS
+        // Slow drives need many turns for a long operation; the limit of steps ends one that does not progress.
+        self.clock.is_some() && (turn < MAX_WAITS || self.drives.will_reply())
     }
 }
 

@@ -1,5 +1,5 @@
 //! Runs worlds on all cores: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds
-//! drawn|drawn-inline|drawn-engine|measured]`.
+//! drawn|drawn-engine|measured]`.
 
 use engine::SpaceRefusals;
 use sim::{Bounds, Report, World, replay, run_with};
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(word) => {
             eprintln!(
-                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|drawn-inline|drawn-engine|measured]; worlds:"
+                "not understood: {word}\nsim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|drawn-engine|measured]; worlds:"
             );
             World::all().for_each(|world| eprintln!("  {:15} {}", world.name(), world.gloss()));
             return ExitCode::from(2);

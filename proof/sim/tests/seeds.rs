@@ -103,7 +103,7 @@ fn what_frees_space_does_not_wait_for_data_that_have_none() {
 /// Checkpoints between two rounds of cleaning used the space that these freed, and cleaning was given up.
 #[test]
 fn cleaning_goes_on_while_checkpoints_use_what_it_gains() {
-    run_with(World::Array, 500_000_682, Bounds::DrawnInline).unwrap();
+    run(World::Array, 500_000_682).unwrap();
 }
 
 /// A list of copies had an empty segment beyond the end of a volume that had been restored to a smaller size.

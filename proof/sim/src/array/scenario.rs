@@ -41,7 +41,7 @@ impl Scenario {
             scenario.draw(&mut Random::new(seed ^ 0x626f_756e));
         }
         scenario.limits = bounds::store(bounds, seed);
-        if bounds.are_drawn() {
+        if bounds == Bounds::Drawn {
             bounds::read_ahead(seed, &mut scenario.options.tunables);
             bounds::workers(seed, &mut scenario.options.tunables);
             scenario.draw_pressure(seed);
