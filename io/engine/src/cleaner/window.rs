@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::frame::{self, HEADER, Header};
 use crate::space::Location;
 use bytes::{Bytes, BytesMut};
-use shelf::{SegmentId, Wait, join, wait};
+use shelf::{Layout, SegmentId, Wait, join, wait};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,39 +70,53 @@ async fn read(core: &Core, segment: u32, wanted: Range<u32>) -> Window {
         let Ok(read) = read else { break };
         bytes.extend_from_slice(&read);
     }
-    objects(segment, (base, bytes.freeze()), wanted, (size, stripe))
+    Part { segment, base, bytes: bytes.freeze() }.objects(wanted, &core.layout)
 }
 
-/// Finds the objects in the bytes at `base` of a segment, from `wanted` on. `sizes` are those of a segment and a stripe.
-fn objects(segment: u32, (base, bytes): (u32, Bytes), wanted: Range<u32>, sizes: (u32, u32)) -> Window {
-    let (size, stripe) = sizes;
-    let get = |at: u32, len: u32| {
-        let from = (at - base) as usize;
+/// Bytes of a segment, from `base` on.
+struct Part {
+    segment: u32,
+    base: u32,
+    bytes: Bytes,
+}
+
+impl Part {
+    fn get(&self, at: u32, len: u32) -> Option<Bytes> {
+        let from = (at - self.base) as usize;
         let to = from + len as usize;
-        (to <= bytes.len()).then(|| bytes.slice(from..to))
-    };
-    let mut window = Window { objects: Vec::new(), next: None };
-    let (mut at, mut last) = (wanted.start, wanted.clone());
-    while at < size {
-        let mut len = HEADER as u32;
-        let mut found = get(at, len);
-        let header = found.as_ref().and_then(|bytes| Header::decode(bytes).ok());
-        if let Some(header) = &header {
-            len = u32::try_from(header.len()).unwrap_or(u32::MAX);
-            found = if len > size - at { None } else { get(at, len) };
-        }
-        let (is_beyond, is_missing) = (len > size - at, found.is_none());
-        let verified = found.filter(|bytes| frame::verify(bytes).is_ok());
-        if let (Some(header), Some(bytes)) = (header, verified) {
-            window.objects.push(Object { location: Location { segment, offset: at, len }, header, bytes });
-            at += len;
-        } else if is_missing && !is_beyond && last != (at..at + len) {
-            window.next = Some(at..at + len);
-            break;
-        } else {
-            at = (at / stripe + 1) * stripe;
-        }
-        last = 0..0;
+        (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
-    window
+
+    /// Finds the objects from `wanted` on.
+    fn objects(&self, wanted: Range<u32>, layout: &Layout) -> Window {
+        let (size, stripe) = (layout.segment_bytes, layout.stripe_bytes);
+        let mut window = Window { objects: Vec::new(), next: None };
+        let (mut at, mut last) = (wanted.start, wanted.clone());
+        while at < size {
+            let mut len = HEADER as u32;
+            let mut found = self.get(at, len);
+            let header = found.as_ref().and_then(|bytes| Header::decode(bytes).ok());
+            if let Some(header) = &header {
+                len = u32::try_from(header.len()).unwrap_or(u32::MAX);
+                found = if len > size - at { None } else { self.get(at, len) };
+            }
+            let (is_beyond, is_missing) = (len > size - at, found.is_none());
+            let verified = found.filter(|bytes| frame::verify(bytes).is_ok());
+            if let (Some(header), Some(bytes)) = (header, verified) {
+                window.objects.push(Object {
+                    location: Location { segment: self.segment, offset: at, len },
+                    header,
+                    bytes,
+                });
+                at += len;
+            } else if is_missing && !is_beyond && last != (at..at + len) {
+                window.next = Some(at..at + len);
+                break;
+            } else {
+                at = (at / stripe + 1) * stripe;
+            }
+            last = 0..0;
+        }
+        window
+    }
 }
