@@ -20,20 +20,20 @@ const MIN_JUDGED_COMMANDS: u64 = 10_000;
 /// Number of drives that may fail without loss when there are three or more drives.
 const FULL_PROTECTION_DRIVES: usize = 2;
 
-/// Map pages in use, in percent of the limit, with how much it matters: the first that holds.
+/// Map pages in use in percent of the limit, with severity: the first that holds.
 const MAP_PERCENT: [(u64, Severity); 2] = [(95, Severity::Critical), (80, Severity::Warning)];
 
-/// iSCSI sessions in percent of those that there may be, with how much it matters: the first that holds.
+/// iSCSI sessions in percent of the maximum, with severity: the first that holds.
 const SESSIONS_PERCENT: [(usize, Severity); 2] = [(100, Severity::Critical), (80, Severity::Warning)];
 
 /// Less than this part of a file system free is few.
 const FEW_FREE_DIVISOR: u64 = 10;
 
-/// Use of a pool of the store in percent, with how much it matters: the first that holds.
+/// Use of a pool of the store in percent, with severity: the first that holds.
 const POOL_PERCENT: [(u128, Severity); 2] = [(90, Severity::Critical), (80, Severity::Warning)];
 
 const DAY: u64 = 86_400;
-/// Days left, of the certificate or of the space, with how much it matters: the first that holds.
+/// Days left, of the certificate or of the space, with severity: the first that holds.
 const DAYS_LEFT: [(u64, Severity); 2] = [(7, Severity::Critical), (30, Severity::Warning)];
 /// A trend of less time says nothing about a month, in seconds.
 const TREND_MIN_SECONDS: u64 = DAY;

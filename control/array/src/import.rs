@@ -348,7 +348,7 @@ impl VolumeItem {
         }
     }
 
-    /// What there is to create; nothing if it is there.
+    /// The volume to create; `None` if an equal one exists.
     fn wanted(&self, tx: &Transaction<'_>) -> Result<Option<EmptyVolume>> {
         let new = CreateVolume {
             name: self.name.clone(),

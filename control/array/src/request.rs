@@ -13,9 +13,8 @@ use crate::verb::{Effect, Object, Route, Verb};
 use crate::{Error, Result};
 use records::{Config, Role};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fmt;
-use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
 /// A request of an operator: the verb is its type.
@@ -62,16 +61,6 @@ pub trait Routed: Request<Answer: Outcome> + Sized {
 pub trait Visitor {
     /// Does it with this one.
     fn visit<R: Routed>(&mut self);
-}
-
-/// No query, and no body.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-pub struct Nothing {}
-
-impl IntoParams for Nothing {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        Vec::new()
-    }
 }
 
 /// Declares the verbs of a noun: `Name -> Answer, Effect "verb" "noun", Role, about field => |transaction, request| result;`
@@ -294,39 +283,39 @@ macro_rules! parts {
     (GET []) => {
         type Path = ();
         type Query = Self;
-        type Body = $crate::request::Nothing;
+        type Body = $crate::shape::Nothing;
 
         fn default_body() -> Option<Self::Body> {
             Some(Self::Body::default())
         }
 
-        fn assemble((): (), query: Self, _: $crate::request::Nothing) -> Self {
+        fn assemble((): (), query: Self, _: $crate::shape::Nothing) -> Self {
             query
         }
     };
     ($method:ident []) => {
         type Path = ();
-        type Query = $crate::request::Nothing;
+        type Query = $crate::shape::Nothing;
         type Body = Self;
 
         fn default_body() -> Option<Self> {
             None
         }
 
-        fn assemble((): (), _: $crate::request::Nothing, body: Self) -> Self {
+        fn assemble((): (), _: $crate::shape::Nothing, body: Self) -> Self {
             body
         }
     };
     ($method:ident [{}]) => {
         type Path = ();
-        type Query = $crate::request::Nothing;
-        type Body = $crate::request::Nothing;
+        type Query = $crate::shape::Nothing;
+        type Body = $crate::shape::Nothing;
 
         fn default_body() -> Option<Self::Body> {
             Some(Self::Body::default())
         }
 
-        fn assemble((): (), _: $crate::request::Nothing, _: $crate::request::Nothing) -> Self {
+        fn assemble((): (), _: $crate::shape::Nothing, _: $crate::shape::Nothing) -> Self {
             Self
         }
     };
@@ -362,7 +351,7 @@ pub(crate) use default_body;
 
 macro_rules! one_of {
     () => {
-        $crate::request::Nothing
+        $crate::shape::Nothing
     };
     ($kind:ty) => {
         $kind

@@ -3,9 +3,10 @@
 
 use crate::ensure::Ensured;
 use records::{Identity, Labels};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
-use utoipa::ToSchema;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::{IntoParams, ToSchema};
 
 /// An object that a verb returns.
 pub trait Shape: Serialize + ToSchema + fmt::Debug + Send + 'static {
@@ -102,11 +103,17 @@ pub trait Outcome {
     fn objects(self) -> Objects<Self::Object>;
 }
 
-/// The shape of no object.
-#[derive(Debug, Serialize, ToSchema)]
+/// No object, no parameter and no body.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Nothing {}
 
 impl Shape for Nothing {}
+
+impl IntoParams for Nothing {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        Vec::new()
+    }
+}
 
 impl Outcome for () {
     type Object = Nothing;

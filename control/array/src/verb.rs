@@ -31,21 +31,28 @@ pub struct Verb {
     pub role: Role,
 }
 
-/// The method of an operation.
+/// The method of an operation. The constants are its names in routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Method(pub &'static str);
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Creates, or carries something out.
+    Post,
+    /// Replaces.
+    Put,
+    /// Changes what is given.
+    Patch,
+    /// Deletes.
+    Delete,
+}
 
 impl Method {
-    /// Reads.
-    pub const GET: Self = Self("GET");
-    /// Creates, or carries something out.
-    pub const POST: Self = Self("POST");
-    /// Replaces.
-    pub const PUT: Self = Self("PUT");
-    /// Changes what is given.
-    pub const PATCH: Self = Self("PATCH");
-    /// Deletes.
-    pub const DELETE: Self = Self("DELETE");
+    #![allow(missing_docs, reason = "each is the variant of its name")]
+    pub const GET: Self = Self::Get;
+    pub const POST: Self = Self::Post;
+    pub const PUT: Self = Self::Put;
+    pub const PATCH: Self = Self::Patch;
+    pub const DELETE: Self = Self::Delete;
 }
 
 /// Where the API offers a verb, and how it describes the operation.

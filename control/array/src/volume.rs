@@ -171,7 +171,7 @@ impl Array {
 }
 
 impl Transaction<'_> {
-    /// What there is to create for a volume that is asked for: nothing if it is there, and equal.
+    /// The volume that a request creates; `None` if an equal one exists.
     pub(crate) fn wanted(&self, new: CreateVolume) -> Result<Option<EmptyVolume>> {
         let CreateVolume { name, bytes, block_bytes, group, labels } = new;
         check::name("volume", &name)?;

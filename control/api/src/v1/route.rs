@@ -38,12 +38,11 @@ struct Routes(OpenApiRouter<Context>);
 impl Visitor for Routes {
     fn visit<R: Routed>(&mut self) {
         let (method, filter) = match R::ROUTE.method {
-            Method::GET => (HttpMethod::Get, MethodFilter::GET),
-            Method::POST => (HttpMethod::Post, MethodFilter::POST),
-            Method::PUT => (HttpMethod::Put, MethodFilter::PUT),
-            Method::PATCH => (HttpMethod::Patch, MethodFilter::PATCH),
-            Method::DELETE => (HttpMethod::Delete, MethodFilter::DELETE),
-            Method(other) => unreachable!("{other} is no method of a route"),
+            Method::Get => (HttpMethod::Get, MethodFilter::GET),
+            Method::Post => (HttpMethod::Post, MethodFilter::POST),
+            Method::Put => (HttpMethod::Put, MethodFilter::PUT),
+            Method::Patch => (HttpMethod::Patch, MethodFilter::PATCH),
+            Method::Delete => (HttpMethod::Delete, MethodFilter::DELETE),
         };
         let mut paths = Paths::new();
         let operation = operation::<R>().operation_id(Some(R::VERB.name));
@@ -110,7 +109,7 @@ fn status(route: &Route, form: Form, created: bool) -> u16 {
 
 /// The description of the list that an operation returns a part of.
 fn listing<R: Routed>() -> Option<Listing> {
-    let is_list = R::Answer::FORM == Form::List && R::ROUTE.method == Method::GET;
+    let is_list = R::Answer::FORM == Form::List && R::ROUTE.method == Method::Get;
     <R::Answer as Outcome>::Object::LISTING.filter(|_| is_list)
 }
 
