@@ -12,8 +12,8 @@ use crate::transaction::Transaction;
 use crate::verb::{Effect, Object, Route, Verb};
 use crate::{Error, Result};
 use records::{Config, Role};
-use serde::de::DeserializeOwned;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fmt;
 use utoipa::{IntoParams, ToSchema};
 

@@ -9,7 +9,7 @@ type Props = { value?: string | null; onChange: (value: string | null) => void; 
 /** A choice of a volume group or a volume; {@link subjectOf} makes it a field of a request. */
 export function SubjectSelect(props: Props) {
   const [kind, chosen] = (props.value ?? "").split(/:(.*)/, 2);
-  const all = useVolumeChoice(true, kind === "volume" ? [chosen] : []);
+  const all = useVolumeChoice(true, kind === "volume" ? [chosen] : [], chosen);
   const families = useQuery(groups());
   return (
     <Select

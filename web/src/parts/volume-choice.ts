@@ -7,11 +7,14 @@ import { CHOICES, volumeNames } from "../api/queries";
 /** Milliseconds from the last key to the request. */
 const TYPED_MS = 200;
 
-/** The names of a choice with the chosen ones, the typed text, and the properties of the input for its search. */
-export function useVolumeChoice(opened: boolean, chosen: (string | null | undefined)[] = []) {
+/**
+ * Names to choose from, including the chosen ones, and what the input needs for its search. `other` is the label of a choice
+ * that is no volume.
+ */
+export function useVolumeChoice(opened: boolean, chosen: (string | null | undefined)[] = [], other?: string) {
   const [text, setText] = useState("");
-  // An input with a choice shows the choice as its text.
-  const typed = chosen.includes(text) ? "" : text;
+  // An input that has a choice shows it as its text.
+  const typed = text === other || chosen.includes(text) ? "" : text;
   const [search] = useDebouncedValue(typed.trim(), TYPED_MS);
   const { data } = useQuery({ ...volumeNames(search), enabled: opened });
   const names = data && [...new Set([...chosen.filter((it): it is string => !!it), ...data])];

@@ -137,8 +137,12 @@ function useChosen() {
 
 type ScopeProps = { label: string; placeholder?: string; value: Scope | undefined; onChange: (scope: Scope | undefined) => void };
 
+const WHOLE = "The whole array";
+/** Entries of each kind that are shown at once. */
+const SCOPES = 50;
+
 function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
-  const all = useVolumeChoice(true, value?.kind === "volume" ? [value.name] : []);
+  const all = useVolumeChoice(true, value?.kind === "volume" ? [value.name] : [], value?.kind === "array" ? WHOLE : value?.name);
   const known = { volume: all.names?.map((name) => ({ name })), group: useQuery(groups()).data, host: useQuery(hosts()).data, controller: useQuery(controllers()).data?.map((it) => ({ name: `${it.number}` })) };
   const items = (kind: "volume" | "group" | "host" | "controller") => (known[kind] ?? []).map((it) => ({ value: `${kind}:${it.name}`, label: it.name }));
   return (
@@ -148,13 +152,14 @@ function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
       value={value ? scopeText(value) : null}
       onChange={(text) => onChange(text === null ? undefined : scopeOf(text))}
       data={[
-        { value: "array", label: "The whole array" },
+        { value: "array", label: WHOLE },
         { group: "Volumes", items: items("volume") },
         { group: "Volume groups", items: items("group") },
         { group: "Hosts", items: items("host") },
         { group: "Controllers", items: items("controller") },
       ]}
       {...all.input}
+      limit={SCOPES}
       clearable={placeholder !== undefined}
       allowDeselect={placeholder !== undefined}
       w={220}
