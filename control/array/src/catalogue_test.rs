@@ -38,7 +38,7 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
 fn literals() -> BTreeSet<String> {
     let control = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
-    ["array/src", "machine/src", "ashlard/src", "api/src"]
+    ["array/src", "machine/src", "fabric/src", "ashlard/src", "api/src"]
         .iter()
         .for_each(|folder| sources(&control.join(folder), &mut files));
     let texts = files.iter().map(|path| std::fs::read_to_string(path).expect("a source"));

@@ -2,9 +2,10 @@
 
 use crate::configuration::Configuration;
 use crate::fibre_channel::target_port;
-use crate::forwarding::token::Token;
-use crate::{forwarding, listening, portals, threads};
+use crate::{portals, threads};
 use clap::CommandFactory;
+use fabric::token::Token;
+use fabric::{link, listening};
 use machine::{drives, key, memory, store};
 use shelf::pool::Consent;
 use std::net::SocketAddr;
@@ -392,7 +393,7 @@ impl Args {
                 encrypt: self.encrypt,
                 key: self.key.configuration(),
             },
-            controller: forwarding::Config {
+            controller: link::Config {
                 number: self.rados.controller,
                 listen: self.rados.link,
                 join: self.rados.join,

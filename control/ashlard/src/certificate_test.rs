@@ -1,4 +1,5 @@
 use super::*;
+use rcgen::{CertificateParams, KeyPair};
 
 fn made() -> (String, String) {
     let key = KeyPair::generate().unwrap();

@@ -1,9 +1,8 @@
 //! What each part of the process is configured with: made once, from the command line and the file with options.
 
-use crate::forwarding;
-use crate::forwarding::reading;
-use crate::{listening, portals, threads};
+use crate::{portals, threads};
 use anyhow::{Result, ensure};
+use fabric::{link, listening, reading};
 use machine::{ceph, memory, sharing, store};
 use std::net::SocketAddr;
 
@@ -14,7 +13,7 @@ pub struct Configuration {
     /// Its name, if it is made at this start.
     pub name: String,
     /// The link to other controllers.
-    pub controller: forwarding::Config,
+    pub controller: link::Config,
     /// Where hosts connect.
     pub hosts: portals::Config,
     /// Where operators do.

@@ -1,23 +1,26 @@
 //! A controller that is not the home: its portals, the threads of its hosts, and its copy of the history.
 
 use crate::configuration::Configuration;
-use crate::controller::Controller;
-use crate::forwarding;
-use crate::forwarding::{kept::Kept, reading::Reading};
 use crate::portals;
-use crate::shared_store::SharedStore;
 use crate::threads;
 use address::Addresses;
 use anyhow::Result;
+use fabric::controller::Controller;
+use fabric::copies::Copying;
+use fabric::kept::Kept;
+use fabric::link::Link;
+use fabric::portals::{Settings, Standby};
+use fabric::reading::Reading;
+use fabric::shared_store::SharedStore;
 
 /// What was a front end: the threads, and the sessions if hosts could log in.
 pub type Former = (threads::Shards, Option<Kept>);
 
 /// A front end, with the threads that serve its hosts.
 pub struct FrontEnd {
-    standby: forwarding::portals::Standby,
+    standby: Standby,
     shards: threads::Shards,
-    copying: forwarding::history::Copying,
+    copying: Copying,
 }
 
 impl FrontEnd {
@@ -27,12 +30,12 @@ impl FrontEnd {
     /// When threads can't be started.
     pub fn start(
         config: &Configuration,
-        link: &forwarding::Link,
+        link: &Link,
         (controller, store, addresses): (&Controller, &SharedStore, &Addresses),
     ) -> Result<Self> {
         let threads = config.threads.number_or(None);
         let shards = threads::Shards::start(threads)?;
-        let settings = forwarding::portals::Settings {
+        let settings = Settings {
             endpoints: portals::endpoints(&config.hosts),
             connections: crate::host_connections(&config.hosts, threads)?.0,
             shards: shards.handles(),
@@ -41,9 +44,8 @@ impl FrontEnd {
             reading: Reading::of(config.reading(), store),
             addresses: addresses.clone(),
         };
-        let standby = forwarding::portals::Standby::start(link.clone(), controller.map(), settings);
-        let copying =
-            forwarding::history::Copying::start(link.clone(), controller.map(), &config.store.data)?;
+        let standby = Standby::start(link.clone(), controller.map(), settings);
+        let copying = Copying::start(link.clone(), controller.map(), &config.store.data)?;
         Ok(Self { standby, shards, copying })
     }
 

@@ -5,32 +5,23 @@
 //! that is not loaded yet. One of several controllers of an array waits before that until it is the home.
 //! Order of a stop: ask hosts to log out, write the last checkpoint.
 
-mod admission;
 mod args;
 mod authentication;
-mod board;
 mod certificate;
 mod check;
 mod config;
 mod configuration;
-mod controller;
 mod fibre_channel;
-mod forwarding;
 mod front_end;
 mod limits;
-mod link;
-mod listening;
 mod log;
 mod log_limit;
 mod manual;
-mod mutual_tls;
 mod portals;
 mod reduction;
 mod service;
-mod shared_store;
 #[cfg(test)]
 mod sizing_test;
-mod standby;
 mod threads;
 mod web;
 
@@ -39,13 +30,18 @@ use anyhow::{Context, Result, ensure};
 use args::{Command, ConfigCommand, KeyCommand};
 use array::{Array, ArrayIdentity, Env, Parts, PortalEntry, SealingKey};
 use block::Ledger;
-use board::{Board, Home};
 use cluster::Service;
 use configuration::Configuration;
-use controller::Controller;
 use engine::Engine;
-use forwarding::kept::Kept;
-use forwarding::{held::OfMachine, moving};
+use fabric::board::{self, Board, Home};
+use fabric::controller::Controller;
+use fabric::held::OfMachine;
+use fabric::home::RecordedPortals;
+use fabric::kept::Kept;
+use fabric::link::Link;
+use fabric::relay::TakeApi;
+use fabric::shared_store::SharedStore;
+use fabric::{arrays, controller, copies, join, logins, moving, standby};
 use front_end::{Former, FrontEnd};
 use history::Store;
 use log::Log;
@@ -55,7 +51,6 @@ use machine::{Machine, access, ceph, drives, fatal, key, memory, random, sharing
 use mimalloc::MiMalloc;
 use raid::device::Ring;
 use scsi::Power;
-use shared_store::SharedStore;
 use shelf::pool::Pool;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -174,19 +169,18 @@ async fn run(config: &Configuration, log: Log) -> Result<()> {
     config.memory.check()?;
     let _lock = access::lock(&config.store.data)?;
     if let Some(token) = &config.controller.join {
-        forwarding::join::join(config.controller.number, &config.store, token).await?;
+        join::join(config.controller.number, &config.store, token).await?;
     }
     let Some(id) = config.number()? else { return serve(config, log, None, stop).await };
     let store = SharedStore::find(&config.store, id).await?;
     let array = store.array();
     let listener = standby::listen(&config.api)?;
     let board = Board::shared(id);
-    let link =
-        forwarding::Link::prepare(&config.controller, (&config.store, config.hosts.sockets()), (array, id))?;
+    let link = Link::prepare(&config.controller, (&config.store, config.hosts.sockets()), (array, id))?;
     let texts = |portals: &[SocketAddr]| portals.iter().map(ToString::to_string).collect();
     let api = standby::url(&config.api, listener.local_addr()?, &board::host_name());
     let addresses = Service { api, iscsi: texts(&config.hosts.iscsi), nvme: texts(&config.hosts.nvme) };
-    let shown = link.as_ref().map(forwarding::Link::shown).unwrap_or_default();
+    let shown = link.as_ref().map(Link::shown).unwrap_or_default();
     let controller = store.controller((id, shown, addresses), board.clone()).await?;
     let watchdog = service::standing_by(controller.watched())?;
     let linked = link.clone().map(|link| (link, controller.map()));
@@ -255,7 +249,7 @@ struct Membership<'a> {
     listener: TcpListener,
     board: Arc<Board>,
     /// Its link to other controllers, and what it served hosts by before, if it has one.
-    link: Option<(forwarding::Link, Former)>,
+    link: Option<(Link, Former)>,
     /// The drives, if two controllers share these.
     shared: Option<&'a sharing::Shared>,
     /// Those that it has as long as it serves them.
@@ -295,7 +289,7 @@ async fn serve(
     let (link, (shards, kept)) = former_or_new(former, config, &engine)?;
     let machine = Machine::new(ring, &config.store.data, given, keeper.handle(), config.store.key.clone());
     let machine = Arc::new(machine.sharing(member.as_ref().and_then(Membership::party)));
-    let network = Arc::new(link::Tcp::listen(config.replication)?);
+    let network = Arc::new(arrays::Tcp::listen(config.replication)?);
     let addresses = member.as_ref().map(|member| member.addresses.clone());
     let addresses = Arc::new(OfMachine(addresses.unwrap_or_else(|| Addresses::new(|| true))));
     let outside = (machine, board.clone(), network.clone(), addresses, shards.handles().len());
@@ -351,10 +345,10 @@ async fn serve(
 
 /// The link and what the controller served hosts by as a standby; new shards if it did not.
 fn former_or_new(
-    former: Option<(forwarding::Link, Former)>,
+    former: Option<(Link, Former)>,
     config: &Configuration,
     engine: &Engine,
-) -> Result<(Option<forwarding::Link>, Former)> {
+) -> Result<(Option<Link>, Former)> {
     let Some((link, former)) = former else {
         let number = config.threads.number_or(array::kept_threads(engine)?);
         return Ok((None, (threads::Shards::start(number)?, None)));
@@ -404,13 +398,9 @@ async fn end_hosts(array: &Assembled, fibre_channel: Option<fibre_channel::Servi
 
 /// What a home has of other controllers, and of its own time as a front end, and what it knows of the target's power: hosts see
 /// one target over all controllers that forward.
-type Before<'a> = (Option<&'a forwarding::Link>, Option<&'a Kept>, Power);
+type Before<'a> = (Option<&'a Link>, Option<&'a Kept>, Power);
 
-fn before<'a>(
-    member: Option<&Membership<'_>>,
-    link: &'a Option<forwarding::Link>,
-    kept: &'a Option<Kept>,
-) -> Before<'a> {
+fn before<'a>(member: Option<&Membership<'_>>, link: &'a Option<Link>, kept: &'a Option<Kept>) -> Before<'a> {
     let (link, kept) = (link.as_ref(), kept.as_ref());
     let power = match member.filter(|_| link.is_some()) {
         None => Power::EndsWithProcess,
@@ -437,7 +427,7 @@ async fn make_first_user(array: &Array) {
 }
 
 /// The thread of links to other arrays: their transfers must not delay the API.
-fn serve_arrays(network: Arc<link::Tcp>, array: Arc<Array>) -> Result<threads::Worker> {
+fn serve_arrays(network: Arc<arrays::Tcp>, array: Arc<Array>) -> Result<threads::Worker> {
     let (links, transfers) = (network.run(array.clone()), array.replicate());
     threads::worker("arrays", async move {
         tokio::join!(links, transfers);
@@ -446,29 +436,29 @@ fn serve_arrays(network: Arc<link::Tcp>, array: Arc<Array>) -> Result<threads::W
 
 /// What serves front ends of other controllers.
 fn home_of(
-    (link, map): (forwarding::Link, controller::MapWatch),
+    (link, map): (Link, controller::MapWatch),
     (array, engine, data): (&Assembled, &Arc<Engine>, &Path),
     (permit, board): (Permit, &Board),
     shards: Vec<tokio::runtime::Handle>,
-) -> Arc<forwarding::home::Home> {
+) -> Arc<fabric::home::Home> {
     let admitting = link.clone();
     board.set_admission(Arc::new(move |taken| admitting.admit(taken)));
     let configured = array.array.clone();
-    let portals: forwarding::home::RecordedPortals = Arc::new(move || configured.portals());
+    let portals: RecordedPortals = Arc::new(move || configured.portals());
     let configuration = (&*array.identity.target_iqn(), array.server.access_table(), portals);
     let ledger = engine.notes_commands().then(|| -> Arc<dyn Ledger> { engine.clone() });
     let target = (array.target.clone(), ledger, permit);
     let listeners = array.listeners.clone();
-    let take_api: forwarding::relay::TakeApi = Arc::new(move |stream, from| listeners.take(stream, from));
-    let put_logins = forwarding::logins::into(array.array.clone());
+    let take_api: TakeApi = Arc::new(move |stream, from| listeners.take(stream, from));
+    let put_logins = logins::into(array.array.clone());
     let of_process = (array.history.clone(), take_api, put_logins, shards);
-    forwarding::home::Home::new((link, data), map, target, configuration, of_process)
+    fabric::home::Home::new((link, data), map, target, configuration, of_process)
 }
 
 /// Starts the work that lasts as long as the array is served.
 fn start_tasks(
     array: &Assembled,
-    home: Option<Arc<forwarding::home::Home>>,
+    home: Option<Arc<fabric::home::Home>>,
     (tls, folder): (api::Tls, Arc<Folder>),
 ) -> Supervised {
     let mut tasks = Supervised::default();
@@ -530,7 +520,7 @@ async fn open_store(
 
 /// Serves the sessions that this process had as a front end, as long as the threads of connections go on.
 fn go_on(
-    home: Option<&Arc<forwarding::home::Home>>,
+    home: Option<&Arc<fabric::home::Home>>,
     kept: Option<Kept>,
     (array, shards): (&Assembled, &threads::Shards),
 ) {
@@ -591,7 +581,7 @@ struct Assembled {
 
 /// The history. That of one of several controllers continues from its copy.
 fn open_history(config: &Configuration, is_copy: bool) -> Arc<Store> {
-    let history = Store::open(&config.store.data.join(forwarding::history::FILE));
+    let history = Store::open(&config.store.data.join(copies::FILE));
     if is_copy && let Err(error) = history.leave_room() {
         tracing::error!(%error, "entries of a former home may be missing in the history");
     }
@@ -599,7 +589,7 @@ fn open_history(config: &Configuration, is_copy: bool) -> Arc<Store> {
 }
 
 /// What the array has of the machine, of other controllers and arrays; and its threads for connections.
-type Outside = (Arc<Machine>, Arc<Board>, Arc<link::Tcp>, Arc<OfMachine>, usize);
+type Outside = (Arc<Machine>, Arc<Board>, Arc<arrays::Tcp>, Arc<OfMachine>, usize);
 
 async fn assemble(
     config: &Configuration,

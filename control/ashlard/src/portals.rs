@@ -1,10 +1,10 @@
 //! The portals that the options of a start name, and where hosts connect.
 
-use crate::forwarding::Link;
 use crate::threads::Shards;
 use anyhow::{Context, Result};
 use array::{Endpoint, OwnPorts, PortalEntry, PortalProtocol};
 use export::shown_wwpn;
+use fabric::link::Link;
 use iscsi::Portal;
 use std::net::SocketAddr;
 use std::sync::Arc;

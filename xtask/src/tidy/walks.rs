@@ -10,19 +10,11 @@ use crate::shell::root;
 const LAYERS: &[(&str, &[&str])] = &[
     (
         "A forwarded command, at the front end",
-        &["io/transport/", "io/iscsi/", "io/forward/", "io/peer/", "control/ashlard/src/forwarding/"],
+        &["io/transport/", "io/iscsi/", "io/forward/", "io/peer/", "control/fabric/"],
     ),
     (
         "A forwarded command, at the home",
-        &[
-            "control/ashlard/src/forwarding/",
-            "io/peer/",
-            "io/forward/",
-            "io/scsi/",
-            "io/export/",
-            "io/engine/",
-            "io/raid/",
-        ],
+        &["control/fabric/", "io/peer/", "io/forward/", "io/scsi/", "io/export/", "io/engine/", "io/raid/"],
     ),
     (
         "Synchronous replication: a write, at the source",

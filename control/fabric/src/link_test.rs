@@ -1,27 +1,27 @@
 //! Two controllers over a model of the store, with a real link between them.
 
-use super::held::Held;
-use super::history::{Copying, HISTORY};
-use super::home::Home;
-use super::identity::Own;
-use super::kept::{Forwarded, Kept, Served};
-use super::logins::PutLogins;
-use super::reading::{self, Reading};
-use super::relay::TakeApi;
-use super::token::Token;
-use super::wire::Wire;
-use super::{Link, front, join, portals};
+use super::Link;
 use crate::board::Board;
 use crate::controller::Controller;
+use crate::copies::{Copying, HISTORY};
+use crate::held::Held;
+use crate::home::Home;
+use crate::identity::Own;
+use crate::kept::{Forwarded, Kept, Served};
+use crate::logins::PutLogins;
+use crate::reading::{self, Reading};
+use crate::relay::TakeApi;
 use crate::shared_store::SharedStore;
-use crate::{mutual_tls, standby};
-use ::history::{Attempt, ExpiringKind, NewEvent, Page, Severity, Store};
+use crate::token::Token;
+use crate::wire::Wire;
+use crate::{front, join, mutual_tls, portals, standby};
 use array::Portals;
 use block::mem::MemArray;
 use block::{Disk, DiskId, Extent, Geometry, Ledger, Op};
 use engine::{Engine, Options};
 use export::Exports;
 use forward::Device;
+use history::{Attempt, ExpiringKind, NewEvent, Page, Severity, Store};
 use iscsi::{Access, AccessTable, Server, ServerConfig, TargetDevice};
 use peer::Channel;
 use rados::memory::Cluster;
@@ -543,7 +543,7 @@ fn event(message: &str) -> NewEvent {
 
 /// Messages of all events of a history in a file, the newest first. It must not be in use.
 fn recorded(folder: &Path) -> Vec<String> {
-    let store = Store::open(&folder.join(super::history::FILE));
+    let store = Store::open(&folder.join(crate::copies::FILE));
     assert_eq!(store.outage(), None, "nothing else has the file");
     let page = Page { before: None, limit: 1000 };
     store.events(&page, Severity::Info).unwrap().into_iter().map(|it| it.event.message).collect()
@@ -558,7 +558,7 @@ async fn copied(home: &Home, member: u16) {
 async fn a_controller_that_takes_over_has_the_history_of_the_former_home() {
     let cluster = store().await;
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let file = |at: usize| folders[at].path().join(super::history::FILE);
+    let file = |at: usize| folders[at].path().join(crate::copies::FILE);
     let one = Member::join(&cluster, link(1, b"shared")).await;
     let first = Arc::new(Store::open(&file(0)));
     first.add_event(&event("before")).unwrap();
@@ -623,8 +623,8 @@ async fn the_history_is_sent_to_controllers_of_the_array_alone() {
         let mut session = mutual_tls::connect(stream, &link.own.identity, HISTORY).await.unwrap();
         let hello = serde_json::json!({"versions": [1, 1], "position": {"newest": {}, "tail": []}});
         // The home may have closed it already.
-        _ = super::message::send(&mut session, &hello).await;
-        assert!(super::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.is_err());
+        _ = crate::message::send(&mut session, &hello).await;
+        assert!(crate::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.is_err());
     }
     assert!(!home.sends_history_to(2) && !home.sends_history_to(3));
     one.controller.leave().await;
@@ -642,8 +642,8 @@ async fn the_history_is_not_sent_any_more_to_a_controller_that_was_removed() {
     let stream = tokio::net::TcpStream::connect(&one.link.address).await.unwrap();
     let mut session = mutual_tls::connect(stream, &two.link.own.identity, HISTORY).await.unwrap();
     let hello = serde_json::json!({"versions": [1, 1], "position": {"newest": {}, "tail": []}});
-    super::message::send(&mut session, &hello).await.unwrap();
-    super::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.unwrap();
+    crate::message::send(&mut session, &hello).await.unwrap();
+    crate::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.unwrap();
     until(|| home.sends_history_to(2)).await;
     two.controller.leave().await;
     let mut map = one.controller.map();
@@ -651,7 +651,7 @@ async fn the_history_is_not_sent_any_more_to_a_controller_that_was_removed() {
     home.end_copies(left.unwrap().as_ref().unwrap());
     assert!(!home.sends_history_to(2));
     // What was sent before that can be read; then the connection ends.
-    while super::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.is_ok() {}
+    while crate::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.is_ok() {}
     one.controller.leave().await;
 }
 

@@ -65,7 +65,7 @@ async fn a_standby_says_where_the_array_is_served_and_takes_over_when_the_home_s
     let all = until(&board, |all| all.len() == 2).await;
     assert_eq!(states(&all), [(1, Home), (2, Standby)]);
     assert_eq!(all[0].api.as_deref(), Some("https://192.0.2.1:8443"));
-    assert_eq!((&*all[1].portals[0], &*all[1].version), ("192.0.2.2:3260", crate::VERSION));
+    assert_eq!((&*all[1].portals[0], &*all[1].version), ("192.0.2.2:3260", env!("CARGO_PKG_VERSION")));
     assert!(all.iter().all(|it| it.since.is_some()));
 
     let folder = tempfile::tempdir().unwrap();

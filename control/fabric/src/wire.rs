@@ -1,6 +1,6 @@
 //! The bytes of a link over its socket, in both directions at once.
 
-use super::HANDSHAKE_TIMEOUT;
+use crate::link::HANDSHAKE_TIMEOUT;
 use crate::mutual_tls::Session;
 use anyhow::{Context, Result, bail};
 use bytes::{Buf, Bytes, BytesMut};

@@ -1,10 +1,11 @@
 //! The iSCSI portals of a front end: log-ins are answered by the home's configuration, commands are forwarded.
 
-use super::held::{self, GIVE_UP, Held};
-use super::kept::{Forwarded, Kept, Served};
-use super::reading::Reading;
-use super::{Link, front, logins, ports};
 use crate::controller::{JoinWatch, MapWatch};
+use crate::held::{self, GIVE_UP, Held};
+use crate::kept::{Forwarded, Kept, Served};
+use crate::link::Link;
+use crate::reading::Reading;
+use crate::{front, logins, ports};
 use address::Addresses;
 use anyhow::{Context, Result};
 use array::{Endpoint, LoginQueue, PortalEntry, Portals};

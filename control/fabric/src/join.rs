@@ -4,9 +4,9 @@
 //! finds by the fingerprint that it is the home; the home finds by an HMAC over what only both ends of this session can derive
 //! that the other end has the secret. A message is JSON after its length, four bytes, little endian.
 
-use super::message::{agree, receive, send};
-use super::token::{Token, from_hex, hex};
+use crate::message::{agree, receive, send};
 use crate::mutual_tls::{self, Protocol, Session};
+use crate::token::{Token, from_hex, hex};
 use anyhow::{Context, Result, bail, ensure};
 use array::LinkIdentity;
 use aws_lc_rs::hmac;

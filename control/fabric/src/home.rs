@@ -1,22 +1,23 @@
 //! The home's end of the links: performs the commands of front ends while this controller may answer hosts.
 
-use super::history::{self, HISTORY, Progress};
-use super::join::{Grant, JOIN};
-use super::logins::{self, LOGINS, PutLogins};
-use super::relay::{self, API, TakeApi};
-use super::wire::Wire;
-use super::{HANDSHAKE_TIMEOUT, Link, PROTOCOL, TICK, now, portals, ports};
 use crate::admission;
 use crate::board::DOMAIN;
 use crate::controller::MapWatch;
+use crate::copies::{self, HISTORY, Progress};
+use crate::join::{Grant, JOIN};
+use crate::link::{HANDSHAKE_TIMEOUT, Link, PROTOCOL, TICK, now};
+use crate::logins::{self, LOGINS, PutLogins};
 use crate::mutual_tls::{self, Session};
-use ::history::Store;
+use crate::relay::{self, API, TakeApi};
+use crate::wire::Wire;
+use crate::{portals, ports};
 use anyhow::{Context, Result, ensure};
 use array::Portals;
 use block::Ledger;
 use bytes::Bytes;
 use cluster::MapMember;
 use forward::{FrontEnd, Service};
+use history::Store;
 use iscsi::AccessTable;
 use peer::message::Hello;
 use peer::{Channel, Received};
@@ -377,7 +378,7 @@ impl Home {
         let (history, progress) = (self.history.clone(), Arc::<Progress>::default());
         let noted = progress.clone();
         let sending = tokio::spawn(async move {
-            if let Err(error) = history::answer(session, history, &noted).await {
+            if let Err(error) = copies::answer(session, history, &noted).await {
                 let error = format!("{error:#}");
                 tracing::info!(
                     controller = member,

@@ -7,9 +7,9 @@
 use crate::board::{Board, reachable};
 use crate::certificate;
 use crate::controller::MapWatch;
-use crate::forwarding::Link;
-use crate::forwarding::relay::Relay;
+use crate::link::Link;
 use crate::listening::Config;
+use crate::relay::Relay;
 use anyhow::{Context, Result};
 use api::Token;
 use api::standby::Standby;

@@ -4,10 +4,11 @@
 //! Reports have connections of their own, beside the link, so that no command of a host waits for them. They are sent
 //! once a second, and acknowledged. What a home could not acknowledge is sent again, so that it may count twice.
 
-use super::message::{agree, receive, send};
-use super::{LastReason, Link, front, join};
 use crate::controller::MapWatch;
+use crate::link::{LastReason, Link};
+use crate::message::{agree, receive, send};
 use crate::mutual_tls::{Protocol, Session};
+use crate::{front, join};
 use anyhow::{Context, Result, bail};
 use array::{Array, LoginQueue, LoginReport, LoginReports, shared_numbers};
 use cluster::MapMember;

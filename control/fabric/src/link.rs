@@ -1,63 +1,39 @@
-//! Forwarding between the controllers of an array: each controller listens on its portals, and one that is not the home sends
-//! the commands of its hosts to the home.
-//!
-//! Its parts: [`identity`] is by what controllers know each other, [`wire`] moves the bytes of a link, [`home`] performs what
-//! comes from front ends, [`join`] admits new controllers, [`history`] copies what the home records, [`relay`] passes connections of the API on to it,
-//! [`logins`] reports log-ins elsewhere to it, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`reading`] is what it reads itself, [`kept`] is what becomes of its sessions when it is the home, [`held`] are addresses that move and are here, [`moving`] serves the portals of others at these, and [`ports`] is how
-//! hosts see the portals of all controllers. What is forwarded, and how often it takes effect, is decided by the crate
-//! `forward`.
-
-pub mod front;
-pub mod held;
-pub mod history;
-pub mod home;
-pub mod identity;
-pub mod join;
-pub mod kept;
-pub mod logins;
-mod message;
-pub mod moving;
-pub mod portals;
-pub mod ports;
-pub mod reading;
-pub mod relay;
-pub mod token;
-mod wire;
+//! The link of a controller: who it is, where the others reach it, and its sessions with them.
 
 use crate::board::{self, reachable};
 use crate::controller;
+use crate::identity::Own;
+use crate::join::{TOKEN_SECONDS, Tokens};
 use crate::mutual_tls::{self, Protocol, Session};
+use crate::token::Token;
 use anyhow::{Context, Result, ensure};
 use array::{JoinToken, Secret};
 use cluster::{MAX_MEMBERS, MapMember};
-use identity::Own;
-use join::{TOKEN_SECONDS, Tokens};
 use machine::store::Config as Store;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
-use token::Token;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// No other TLS client or server is taken for a controller.
-const PROTOCOL: Protocol =
+pub(crate) const PROTOCOL: Protocol =
     Protocol { name: b"ashlar-controller", exporter_label: b"EXPORTER-ashlar-controller" };
 /// Time in which a link has to be made.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Interval at which time passes for a link.
-const TICK: Duration = Duration::from_millis(50);
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// Target ports of one controller.
 const PORTS: usize = 32;
 
 /// Why something that is tried again and again fails: logged once, however often it repeats.
 #[derive(Default)]
-struct LastReason(String);
+pub(crate) struct LastReason(String);
 
 impl LastReason {
     /// The reason for people, if it is another one than the last.
-    fn note(&mut self, error: &anyhow::Error) -> Option<&str> {
+    pub(crate) fn note(&mut self, error: &anyhow::Error) -> Option<&str> {
         let error = format!("{error:#}");
         let is_new = error != self.0;
         self.0 = error;
@@ -65,7 +41,7 @@ impl LastReason {
     }
 
     /// It has not failed: the same reason is a new one.
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 }
@@ -91,7 +67,7 @@ pub struct Link {
     /// How the others reach that.
     address: String,
     /// Those that this process has made.
-    tokens: Arc<Tokens>,
+    pub(crate) tokens: Arc<Tokens>,
     /// Most controllers that the array can have.
     max_members: u16,
 }
@@ -155,7 +131,7 @@ impl Link {
     ///
     /// # Errors
     /// Why there is none.
-    async fn connect(&self, other: &MapMember, protocol: Protocol) -> Result<Session> {
+    pub(crate) async fn connect(&self, other: &MapMember, protocol: Protocol) -> Result<Session> {
         let (id, address) = (other.id, &other.link.address);
         ensure!(
             self.own.trusts(other),
@@ -176,15 +152,16 @@ impl Link {
     }
 
     /// Its listener, on the runtime of this thread.
-    fn listen(&self) -> std::io::Result<tokio::net::TcpListener> {
+    pub(crate) fn listen(&self) -> std::io::Result<tokio::net::TcpListener> {
         tokio::net::TcpListener::from_std(self.listener.try_clone()?)
     }
 }
 
 #[cfg(test)]
-mod link_test;
+#[path = "link_test.rs"]
+mod tests;
 
 /// The clock of links.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     controller::now()
 }

@@ -6,14 +6,15 @@
 //! acknowledged, so that the home is never ahead by more than one. What was recorded in the last moments before a
 //! home died may be missing at the next one; the former home brings it when it is back.
 
-use super::message::{agree, receive, send, send_text};
-use super::{LastReason, Link, TICK, front, join};
 use crate::board;
 use crate::controller::MapWatch;
+use crate::link::{LastReason, Link, TICK};
+use crate::message::{agree, receive, send, send_text};
 use crate::mutual_tls::{Protocol, Session};
-use ::history::{Batch, Copier, Position, Store};
+use crate::{front, join};
 use anyhow::{Context, Result, bail};
 use cluster::MapMember;
+use history::{Batch, Copier, Position, Store};
 use machine::threads;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

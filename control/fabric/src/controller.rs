@@ -94,7 +94,7 @@ impl Controller {
             instance: u64::from_le_bytes(random()?),
             link,
             service,
-            release: crate::VERSION.into(),
+            release: env!("CARGO_PKG_VERSION").into(),
             reads: *engine::FORMATS.end(),
         };
         let first_version = Some(owner + 1);

@@ -4,8 +4,8 @@
 //! is in the same process now. A session from after it has a nexus of the home's target, like those of an array with
 //! one controller.
 
-use super::front;
-use super::held::Held;
+use crate::front;
+use crate::held::Held;
 use array::LoginQueue;
 use forward::FrontEnd;
 use iscsi::{NexusLost, Server, TargetDevice};
@@ -22,6 +22,7 @@ pub struct Forwarded {
 }
 
 impl Forwarded {
+    /// Of a front end.
     pub fn new(front_end: Arc<FrontEnd>) -> Arc<Self> {
         Arc::new(Self { front_end, here: OnceLock::new() })
     }
@@ -53,9 +54,11 @@ impl TargetDevice for Forwarded {
 /// An iSCSI server that listens.
 #[derive(Clone)]
 pub struct Served {
+    /// The server.
     pub server: Arc<Server>,
     /// The iSCSI name of its target.
     pub name: String,
+    /// What its sessions attach to.
     pub target: Arc<Forwarded>,
     /// The memory of its sessions.
     pub budget: Arc<Budget>,
@@ -67,12 +70,13 @@ pub struct Served {
 
 /// What a front end leaves to the home in its process.
 pub struct Kept {
+    /// Its server.
     pub served: Served,
     running: front::Running,
 }
 
 impl Kept {
-    pub fn new(served: Served, running: front::Running) -> Self {
+    pub(crate) fn new(served: Served, running: front::Running) -> Self {
         Self { served, running }
     }
 

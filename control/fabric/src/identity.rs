@@ -4,8 +4,8 @@
 //! The objects of the array in Ceph are not enough for that: who can only write them can't read an encrypted array, and must
 //! not be served what is in it. The shared key is that of `secrets.key`, which every controller that can be the home has.
 
-use super::token::{from_hex, hex};
 use crate::mutual_tls;
+use crate::token::{from_hex, hex};
 use anyhow::{Context, Result, anyhow};
 use array::{LinkIdentity, Secret};
 use aws_lc_rs::hmac;

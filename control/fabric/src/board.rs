@@ -88,7 +88,7 @@ impl Board {
         let home = Controller {
             number: SINGLE,
             name: host_name(),
-            version: crate::VERSION.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
             reads: Some(*engine::FORMATS.end()),
             state: ControllerState::Home,
             since: Some(time()),

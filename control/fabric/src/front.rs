@@ -2,10 +2,10 @@
 //!
 //! It has a thread of its own, so that nothing delays its signs of life.
 
-use super::wire::Wire;
-use super::{LastReason, Link, PROTOCOL, TICK, now};
 use crate::board::DOMAIN;
 use crate::controller::MapWatch;
+use crate::link::{LastReason, Link, PROTOCOL, TICK, now};
+use crate::wire::Wire;
 use anyhow::{Result, ensure};
 use cluster::MapMember;
 use forward::FrontEnd;

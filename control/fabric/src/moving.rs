@@ -4,8 +4,8 @@
 //! ends the sessions at such portals ([`GIVE_UP`]) before the home serves these ([`TAKE`]); and the home ends its own before it lets
 //! the controller have the portals back. A controller that the cluster has expelled forwards nothing any more.
 
-use super::held::GIVE_UP;
-use super::home::Home;
+use crate::held::GIVE_UP;
+use crate::home::Home;
 use array::{Array, PortalEntry, PortalProtocol, Portals};
 use cluster::Map;
 use shelf::arbiter::MemberId;
@@ -87,8 +87,8 @@ impl Absent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forwarding::held::of_controller;
-    use crate::forwarding::ports::tests::map;
+    use crate::held::of_controller;
+    use crate::ports::tests::map;
     use array::Endpoint;
     use cluster::Standing;
 

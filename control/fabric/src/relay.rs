@@ -3,11 +3,12 @@
 //!
 //! A connection has one of its own to the home, with mutual TLS, whose first message says where the client comes from.
 
-use super::message::{agree, receive, send};
-use super::{HANDSHAKE_TIMEOUT, Link, front, join};
 use crate::certificate;
 use crate::controller::MapWatch;
+use crate::link::{HANDSHAKE_TIMEOUT, Link};
+use crate::message::{agree, receive, send};
 use crate::mutual_tls::{Protocol, Session};
+use crate::{front, join};
 use anyhow::{Context, Result, bail};
 use api::{PassOn, Passed, Relayed, Stream, Token};
 use cluster::MapMember;
