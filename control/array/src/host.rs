@@ -228,7 +228,7 @@ impl Transaction<'_> {
             return self.host_now(entry.id).map(Ensured::existing);
         }
         for names in [&initiators, &nqns, &wwpns] {
-            self.array.config().initiators_free(names, None)?;
+            self.names_free(names, None)?;
         }
         let labels = Labels::default().with(&labels)?;
         let id = HostId(self.id64());
@@ -277,6 +277,19 @@ impl Transaction<'_> {
         sealed.as_ref().map(open).transpose()
     }
 
+    /// Refuses names of other hosts, and the names of the array itself: a host with the NQN of the subsystem can't connect
+    /// (NVM Express Base 2.0 clause 6.3), and no two iSCSI nodes have one name (RFC 7143 4.2.7).
+    fn names_free(&self, names: &[String], host: Option<HostId>) -> Result<()> {
+        let identity = &self.array.identity;
+        let own = [("nqns", identity.subsystem_nqn()), ("initiators", identity.target_iqn())];
+        match own.into_iter().find(|(_, own)| names.contains(own)) {
+            Some((field, name)) => {
+                Err(Error::invalid(format!("{name} is the name of this array, not of a host")).about(field))
+            }
+            None => self.array.config().initiators_free(names, host),
+        }
+    }
+
     pub async fn change_host(&mut self, name: &str, change: HostChange) -> Result<Host> {
         let entry = self.array.config().hosts.named(name)?.clone();
         let mut new = entry.clone();
@@ -292,7 +305,7 @@ impl Transaction<'_> {
         for ((names, kept), check) in given.into_iter().zip(kept).zip(checks) {
             let Some(names) = names else { continue };
             *kept = check(&names)?;
-            self.array.config().initiators_free(kept, Some(entry.id))?;
+            self.names_free(kept, Some(entry.id))?;
         }
         check::has_names([&new.initiators, &new.nqns, &new.wwpns])?;
         if change.chap.is_some() || change.mutual.is_some() {

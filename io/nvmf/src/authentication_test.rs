@@ -6,6 +6,7 @@ use crate::authentication::secret::{DhchapSecret, NotASecret};
 use crate::hostile_test::queue_work;
 use crate::lab_test::*;
 use crate::observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
+use crate::spec::DISCOVERY_NQN;
 use crate::subsystem::HostSecurity;
 use aws_lc_rs::{digest, hmac};
 use parking_lot::Mutex;
@@ -306,13 +307,7 @@ impl Side<'_> {
 pub(crate) fn admin(world: &World) -> (Host, u16) {
     let mut host = world.open();
     host.initialize((false, false));
-    let mut data = vec![0; 1024];
-    data[..16].copy_from_slice(&host_id(HOST));
-    data[16..18].copy_from_slice(&[0xFF; 2]);
-    data[256..256 + SUBSYSTEM.len()].copy_from_slice(SUBSYSTEM.as_bytes());
-    data[512..512 + HOST.len()].copy_from_slice(HOST.as_bytes());
-    let connect = Cmd::new(0x7F, 1).dword(11, 31).dword(12, 5000).out(data, true);
-    let end = host.run(connect);
+    let end = host.run(connect(HOST, SUBSYSTEM, 0, 0xFFFF, 32));
     assert_eq!((end.status, end.result >> 16), (0, 2), "ATR, without ASCR");
     (host, end.result as u16)
 }
@@ -668,4 +663,19 @@ fn a_queue_without_authentication_holds_no_identifier() {
         io.turn();
         assert_eq!(io.connection.ended(), Some("the controller has ended"));
     }
+}
+
+#[test]
+fn an_io_queue_never_belongs_to_the_discovery_subsystem() {
+    let world = World::new();
+    world.subsystem.set_hosts([(HOST.to_owned(), with_secrets(OF_HOST, None))].into());
+    let (mut admin, id) = admin(&world);
+    assert_eq!(Side::default().authenticate(&mut admin), Answer::Success);
+    assert_eq!(admin.run(property_set(0x14, 0x0046_0001)).status, 0);
+    let mut io = world.open();
+    io.initialize((false, false));
+    // Discovery needs no authentication, which must not open a queue of an I/O controller.
+    let end = io.run(connect(HOST, DISCOVERY_NQN, 1, id, 32));
+    assert_ne!(io.run(read(1, 0, 1)).status, 0, "a read without authentication");
+    assert_eq!((end.status, end.result), (0x182, 42));
 }

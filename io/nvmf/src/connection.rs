@@ -8,11 +8,11 @@
 use crate::abort::Aborts;
 use crate::authentication::{Authentication, Failure};
 use crate::controller::{Controller, Port};
-use crate::fabrics::{self, Connect, Refusal};
+use crate::fabrics::{self, Connect, QID_OFFSET, Refusal, SIZE_OFFSET};
 use crate::observer::{ConnectRefusal, RefusedConnect};
 use crate::pdu::incoming::Pdu;
 use crate::pdu::outgoing::Outgoing;
-use crate::pdu::{Digests, FatalError, Header, Termination, kind};
+use crate::pdu::{DATA_DIGEST, Digests, FatalError, HEADER_DIGEST, Header, Termination, kind};
 use crate::psk::PskIdentity;
 use crate::queue::{
     Admit, Held, Host, Queue, QueueEnd, UNAUTHENTICATED_COVERED_BYTES, WAITING_RECORD_BYTES, sqe_of,
@@ -212,7 +212,7 @@ impl Connection {
 
     /// ICReq (TCP Transport 1.0 clause 3.6.2.1)
     fn initialize(&mut self, header: &Header) -> Result<(), Termination> {
-        let [alignment, digests] = header.array::<10, 2>();
+        let [alignment, enabled] = header.array::<10, 2>();
         if header.u16::<8>() != 0 {
             let mut termination =
                 Termination::other(FatalError::UnsupportedParameter, header.bytes(), "unknown PDU format");
@@ -222,7 +222,10 @@ impl Connection {
         if alignment > 31 {
             return Err(Termination::field(header.bytes(), 10, "invalid alignment of data"));
         }
-        let digests = Digests { header: digests & 1 != 0, data: digests & 2 != 0 };
+        let digests = Digests { header: enabled & HEADER_DIGEST != 0, data: enabled & DATA_DIGEST != 0 };
+        if enabled & !(HEADER_DIGEST | DATA_DIGEST) != 0 {
+            return Err(Termination::field(header.bytes(), 11, "an unknown digest"));
+        }
         self.wire.out.initialize_response(digests);
         self.wire.incoming.greeted(digests);
         self.wire.out.greeted(digests, (usize::from(alignment) + 1) * 4);
@@ -323,9 +326,16 @@ impl Connection {
 
     fn try_connect(&mut self, sqe: &Sqe, data: &[u8]) -> Result<Queue, Refusal> {
         let connect = Connect::parse(sqe, data)?;
+        let discovery = connect.subsystem == DISCOVERY_NQN;
+        // A discovery controller has no I/O queues, so that its rules never hold for a queue of another controller.
+        if discovery && connect.qid > 0 {
+            return Err(Refusal::command(QID_OFFSET));
+        }
+        if connect.host == connect.subsystem || connect.host == self.setup.subsystem.identity.nqn {
+            return Err(Status::CONNECT_INVALID_HOST.into()); // Base 6.3
+        }
         self.check_tls(&connect).map_err(|(refusal, _)| refusal)?;
         let subsystem = &self.setup.subsystem;
-        let discovery = connect.subsystem == DISCOVERY_NQN;
         if !discovery && connect.subsystem != subsystem.identity.nqn {
             return Err(Refusal::data(SUBSYSTEM_OFFSET));
         }
@@ -334,7 +344,7 @@ impl Connection {
         }
         let most = if connect.qid == 0 { MAX_ADMIN_ENTRIES } else { MAX_QUEUE_ENTRIES };
         if connect.entries > most {
-            return Err(Refusal::command(44));
+            return Err(Refusal::command(SIZE_OFFSET));
         }
         if self.must_wait(&connect) {
             return Err(Status::CONNECT_CONTROLLER_BUSY.into());
@@ -409,12 +419,18 @@ impl Connection {
         if *controller.nqn != *connect.host {
             return Err(Refusal::data(HOST_OFFSET));
         }
-        let same = matches!(&controller.host.initiator,
-            export::InitiatorPort::Nvme { host_id, .. } if *host_id == connect.host_id);
+        // Zero: the host does not repeat its identifier (Base figure 329).
+        let same = connect.host_id == [0; 16]
+            || matches!(&controller.host.initiator,
+                export::InitiatorPort::Nvme { host_id, .. } if *host_id == connect.host_id);
         if !same {
             return Err(Refusal::data(0));
         }
-        let aborts = controller.add_queue(connect.qid, self.setup.control.clone())?;
+        let added = controller.add_queue(connect.qid, self.setup.control.clone());
+        let aborts = added.map_err(|status| match status {
+            Status::CONNECT_INVALID_PARAMETERS => Refusal::command(QID_OFFSET),
+            other => other.into(),
+        })?;
         Ok((controller, aborts))
     }
 

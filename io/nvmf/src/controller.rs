@@ -223,10 +223,8 @@ impl Controller {
         control: UnboundedSender<Control>,
     ) -> Result<Arc<Aborts>, Status> {
         let mut state = self.state.lock();
-        if state.status & configuration::READY == 0 {
-            return Err(Status::COMMAND_SEQUENCE_ERROR);
-        }
-        if qid == 0 || qid > state.granted {
+        // The host has to enable the controller first, and to ask for enough queues.
+        if state.status & configuration::READY == 0 || qid == 0 || qid > state.granted {
             return Err(Status::CONNECT_INVALID_PARAMETERS);
         }
         let aborts = Arc::<Aborts>::default();

@@ -3,8 +3,9 @@
 
 use crate::controller::Controller;
 use crate::spec::property;
-use crate::sqe::{FABRICS, Outcome, Sqe};
+use crate::sqe::{DataLocation, FABRICS, Fuse, Outcome, Sqe};
 use crate::status::Status;
+use std::ops::Range;
 
 /// Fabrics command types (Base figure 316).
 const PROPERTY_SET: u8 = 0x00;
@@ -12,13 +13,21 @@ pub(crate) const CONNECT: u8 = 0x01;
 const PROPERTY_GET: u8 = 0x04;
 pub(crate) const AUTHENTICATION_SEND: u8 = 0x05;
 const AUTHENTICATION_RECEIVE: u8 = 0x06;
-pub(crate) const DISCONNECT: u8 = 0x08;
+const DISCONNECT: u8 = 0x08;
 
 /// Bytes of Connect's data (Base figure 329).
 pub(crate) const CONNECT_DATA_BYTES: usize = 1024;
 
-/// CATTR: the host does not use flow control of the submission queue.
+/// CATTR (Base figure 328): the priority class of an I/O queue, no flow control of the submission queue, and whether the
+/// host deletes single queues. Bits 7:4 are reserved.
+const PRIORITY_CLASS: u8 = 0x03;
 const NO_FLOW_CONTROL: u8 = 1 << 2;
+const DELETES_QUEUES: u8 = 1 << 3;
+/// Offsets in the command, as a refusal names them: flags, QID, SQSIZE and CATTR.
+const FLAGS_OFFSET: u16 = 1;
+pub(crate) const QID_OFFSET: u16 = 42;
+pub(crate) const SIZE_OFFSET: u16 = 44;
+const ATTRIBUTES_OFFSET: u16 = 46;
 
 /// A refused Connect: the status, and the offset of the wrong parameter in the data or in the command (Base figure
 /// 331).
@@ -72,20 +81,24 @@ impl Connect {
         if sqe.dword(10) & 0xFFFF != 0 {
             return Err(Status::CONNECT_INCOMPATIBLE_FORMAT.into());
         }
-        let Some(data) = data.get(..CONNECT_DATA_BYTES) else {
-            return Err(Status::DATA_SGL_LENGTH_INVALID.into());
-        };
+        let data = &data[connect_data(sqe, data.len())?];
+        let qid = (sqe.dword(10) >> 16) as u16;
+        let attributes = (sqe.dword(11) >> 16) as u8;
+        let defined = NO_FLOW_CONTROL | DELETES_QUEUES | if qid > 0 { PRIORITY_CLASS } else { 0 };
+        if attributes & !defined != 0 {
+            return Err(Refusal::command(ATTRIBUTES_OFFSET));
+        }
         // A queue has at least two entries.
         let entries = (sqe.dword(11) as u16).checked_add(1).filter(|entries| *entries >= 2);
         let mut host_id = [0; 16];
         host_id.copy_from_slice(&data[..16]);
-        if host_id == [0; 16] {
+        if host_id == [0; 16] && qid == 0 {
             return Err(Refusal::data(0));
         }
         Ok(Connect {
-            qid: (sqe.dword(10) >> 16) as u16,
-            entries: entries.ok_or(Refusal::command(44))?,
-            flow_control: (sqe.dword(11) >> 16) as u8 & NO_FLOW_CONTROL == 0,
+            qid,
+            entries: entries.ok_or(Refusal::command(SIZE_OFFSET))?,
+            flow_control: attributes & NO_FLOW_CONTROL == 0,
             keep_alive_ms: sqe.dword(12),
             host_id,
             controller: u16::from_le_bytes([data[16], data[17]]),
@@ -95,12 +108,29 @@ impl Connect {
     }
 }
 
-/// An NQN in a field of 256 bytes.
+/// The place of Connect's data, which are in the capsule (TCP Transport 1.0 clause 3.2), among its `capsule_bytes`. A
+/// refused Connect never has the status Invalid Field in Command (Base 6.3).
+fn connect_data(sqe: &Sqe, capsule_bytes: usize) -> Result<Range<usize>, Refusal> {
+    let location = match sqe.data_location() {
+        Ok(location) if sqe.fuse() == Fuse::Normal => location,
+        Ok(_) | Err(Status::INVALID_FIELD) => return Err(Refusal::command(FLAGS_OFFSET)),
+        Err(status) => return Err(status.into()),
+    };
+    let DataLocation::Capsule(offset) = location else { return Err(Status::SGL_TYPE_INVALID.into()) };
+    let range = sqe.range_in_capsule(offset, capsule_bytes)?;
+    match range.len() {
+        CONNECT_DATA_BYTES => Ok(range),
+        _ => Err(Status::DATA_SGL_LENGTH_INVALID.into()),
+    }
+}
+
+/// An NQN in a field of 256 bytes: it ends with a NUL, and nothing follows.
 fn name(data: &[u8], at: usize) -> Result<String, Refusal> {
     let field = &data[at..at + 256];
     let length = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
-    let text = std::str::from_utf8(&field[..length]).ok().and_then(crate::spec::nqn);
-    text.ok_or(Refusal::data(at as u16))
+    let (text, rest) = field.split_at(length);
+    let text = std::str::from_utf8(text).ok().and_then(crate::spec::nqn);
+    text.filter(|_| rest.iter().all(|byte| *byte == 0)).ok_or(Refusal::data(at as u16))
 }
 
 /// SECP of authentication commands: NVMe; with SPSP 1, in-band authentication (Base 6.1).
@@ -130,13 +160,10 @@ pub(crate) fn check_authentication(sqe: &Sqe) -> Result<(), Status> {
 /// Executes a fabrics command on a connected queue.
 pub(crate) fn execute(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Status> {
     match sqe.fabrics_type() {
-        PROPERTY_GET => {
-            let wanted = if sqe.dword(10) & 7 == 1 { 8 } else { 4 };
-            match controller.property(sqe.dword(11)) {
-                Some((value, bytes)) if bytes == wanted => Ok(Outcome::result(value)),
-                _ => Err(Status::INVALID_FIELD),
-            }
-        }
+        PROPERTY_GET => match (controller.property(sqe.dword(11)), sqe.dword(10) & 7) {
+            (Some((value, 4)), 0) | (Some((value, 8)), 1) => Ok(Outcome::result(value)),
+            _ => Err(Status::INVALID_FIELD),
+        },
         PROPERTY_SET => match (sqe.dword(11), sqe.dword(10) & 7) {
             (property::CC, 0) => {
                 controller.configure(sqe.dword(12));
@@ -145,6 +172,19 @@ pub(crate) fn execute(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Sta
             _ => Err(Status::INVALID_FIELD),
         },
         CONNECT => Err(Status::COMMAND_SEQUENCE_ERROR),
+        DISCONNECT => Err(Status::INVALID_QUEUE_TYPE),
+        _ => Err(Status::INVALID_OPCODE),
+    }
+}
+
+/// Checks that a fabrics command on a connected I/O queue is a Disconnect: properties belong to the admin queue (Base
+/// figure 316), and a queue is connected once.
+pub(crate) fn check_disconnect(sqe: &Sqe) -> Result<(), Status> {
+    match sqe.fabrics_type() {
+        DISCONNECT if sqe.dword(10) & 0xFFFF != 0 => Err(Status::CONNECT_INCOMPATIBLE_FORMAT),
+        DISCONNECT => Ok(()),
+        CONNECT => Err(Status::COMMAND_SEQUENCE_ERROR),
+        PROPERTY_SET | PROPERTY_GET => Err(Status::INVALID_FIELD),
         _ => Err(Status::INVALID_OPCODE),
     }
 }

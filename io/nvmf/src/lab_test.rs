@@ -439,19 +439,23 @@ impl Host {
         controller: u16,
         entries: u16,
     ) -> Result<u16, End> {
-        let mut data = vec![0; 1024];
-        data[..16].copy_from_slice(&host_id(nqn));
-        data[16..18].copy_from_slice(&controller.to_le_bytes());
-        data[256..256 + subsystem.len()].copy_from_slice(subsystem.as_bytes());
-        data[512..512 + nqn.len()].copy_from_slice(nqn.as_bytes());
-        let cmd = Cmd::new(0x7F, 1)
-            .dword(10, u32::from(qid) << 16)
-            .dword(11, u32::from(entries - 1))
-            .dword(12, if qid == 0 { 5000 } else { 0 })
-            .out(data, true);
-        let end = self.run(cmd);
+        let end = self.run(connect(nqn, subsystem, qid, controller, entries));
         if end.status == 0 { Ok(end.result as u16) } else { Err(end) }
     }
+}
+
+/// A Connect.
+pub(crate) fn connect(nqn: &str, subsystem: &str, qid: u16, controller: u16, entries: u16) -> Cmd {
+    let mut data = vec![0; 1024];
+    data[..16].copy_from_slice(&host_id(nqn));
+    data[16..18].copy_from_slice(&controller.to_le_bytes());
+    data[256..256 + subsystem.len()].copy_from_slice(subsystem.as_bytes());
+    data[512..512 + nqn.len()].copy_from_slice(nqn.as_bytes());
+    Cmd::new(0x7F, 1)
+        .dword(10, u32::from(qid) << 16)
+        .dword(11, u32::from(entries - 1))
+        .dword(12, if qid == 0 { 5000 } else { 0 })
+        .out(data, true)
 }
 
 /// The host identifier of a host.

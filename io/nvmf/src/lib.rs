@@ -18,6 +18,8 @@ mod encoding;
 mod event;
 mod execute;
 mod fabrics;
+#[cfg(test)]
+mod fabrics_test;
 mod features;
 mod fused;
 mod identify;

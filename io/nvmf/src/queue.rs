@@ -524,8 +524,8 @@ impl Queue {
 
     /// Executes a fabrics command on an I/O queue: only Disconnect (Base 6.4).
     fn disconnect(&mut self, wire: &mut Wire, sqe: &Sqe) -> Result<(), QueueEnd> {
-        if sqe.fabrics_type() != fabrics::DISCONNECT {
-            self.complete(wire, sqe.cid(), 0, Status::INVALID_OPCODE.into());
+        if let Err(status) = fabrics::check_disconnect(sqe) {
+            self.complete(wire, sqe.cid(), 0, status.into());
             return Ok(());
         }
         self.complete(wire, sqe.cid(), 0, Outcome::success());
@@ -665,7 +665,7 @@ pub(crate) fn sqe_of(header: &Header, view: u64) -> Sqe {
 /// Data of a command that are in its capsule, or empty; `None` if they have to be requested.
 fn data_in_capsule(sqe: &Sqe, capsule: &Bytes, most: u32) -> Result<Option<Data>, Status> {
     let bytes = sqe.data_bytes();
-    if bytes > most {
+    if bytes > most || sqe.has_reserved_transfer() {
         return Err(Status::INVALID_FIELD);
     }
     if bytes == 0 {
@@ -673,13 +673,7 @@ fn data_in_capsule(sqe: &Sqe, capsule: &Bytes, most: u32) -> Result<Option<Data>
     }
     match (sqe.direction(), sqe.data_location()?) {
         (Direction::Out, DataLocation::Capsule(offset)) => {
-            let from = usize::try_from(offset).ok().filter(|from| *from <= capsule.len());
-            let from = from.ok_or(Status::SGL_OFFSET_INVALID)?;
-            let end = from + bytes as usize;
-            if end > capsule.len() {
-                return Err(Status::DATA_SGL_LENGTH_INVALID);
-            }
-            Ok(Some(capsule.slice(from..end).into()))
+            Ok(Some(capsule.slice(sqe.range_in_capsule(offset, capsule.len())?).into()))
         }
         (Direction::Out, DataLocation::Transport) => Ok(None),
         (Direction::In, DataLocation::Transport) => Ok(Some(Data::new())),

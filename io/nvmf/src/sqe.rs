@@ -2,6 +2,7 @@
 
 use crate::status::Status;
 use block::Data;
+use std::ops::Range;
 
 /// Bytes of a submission queue entry.
 pub(crate) const SQE_BYTES: usize = 64;
@@ -81,6 +82,11 @@ impl Sqe {
         self.bytes[0]
     }
 
+    /// Whether PSDT has its reserved value (Base figure 87).
+    pub(crate) fn has_reserved_transfer(&self) -> bool {
+        self.bytes[1] >> 6 == 0x03
+    }
+
     pub(crate) fn fuse(&self) -> Fuse {
         match self.bytes[1] & 0x03 {
             0 => Fuse::Normal,
@@ -150,6 +156,17 @@ impl Sqe {
             SGL_TRANSPORT => Ok(DataLocation::Transport),
             _ => Err(Status::SGL_TYPE_INVALID),
         }
+    }
+
+    /// Data of a command that are at this offset of a capsule with `capsule_bytes` bytes of data.
+    pub(crate) fn range_in_capsule(&self, offset: u64, capsule_bytes: usize) -> Result<Range<usize>, Status> {
+        let from = usize::try_from(offset).ok().filter(|from| *from <= capsule_bytes);
+        let from = from.ok_or(Status::SGL_OFFSET_INVALID)?;
+        let end = from + self.data_bytes() as usize;
+        if end > capsule_bytes {
+            return Err(Status::DATA_SGL_LENGTH_INVALID);
+        }
+        Ok(from..end)
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) const NAMES: &[(Status, &str)] = &[
     (Status::CONNECT_CONTROLLER_BUSY, "Connect Controller Busy"),
     (Status::CONNECT_INVALID_PARAMETERS, "Connect Invalid Parameters"),
     (Status::CONNECT_INVALID_HOST, "Connect Invalid Host"),
+    (Status::INVALID_QUEUE_TYPE, "Invalid Queue Type"),
     (Status::COMMAND_SIZE_LIMIT, "Command Size Limit Exceeded"),
     (Status::AUTHENTICATION_REQUIRED, "Authentication Required"),
     (Status::UNRECOVERED_READ_ERROR, "Unrecovered Read Error"),
@@ -81,6 +82,7 @@ impl Status {
     pub(crate) const CONNECT_CONTROLLER_BUSY: Status = Status::new(1, 0x81);
     pub(crate) const CONNECT_INVALID_PARAMETERS: Status = Status::new(1, 0x82).final_();
     pub(crate) const CONNECT_INVALID_HOST: Status = Status::new(1, 0x84).final_();
+    pub(crate) const INVALID_QUEUE_TYPE: Status = Status::new(1, 0x85).final_();
     pub(crate) const AUTHENTICATION_REQUIRED: Status = Status::new(1, 0x91).final_();
     /// Status of Copy and Dataset Management (NVM Command Set figure 15).
     pub(crate) const COMMAND_SIZE_LIMIT: Status = Status::new(1, 0x83).final_();

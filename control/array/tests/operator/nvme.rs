@@ -4,7 +4,7 @@ use crate::rig::{Rig, ok, refused};
 use array::{
     ChangeHost, ChangeHostGroup, ChangeVolume, CreateConnection, CreateHost, CreateHostGroup, CreateVolume,
     DeleteConnection, HostChange, HostGroupChange, Kind, ListAudit, ListHosts, Page, PeerName, Secret,
-    ShowConfiguration, ShowConnection, VolumeChange,
+    ShowArray, ShowConfiguration, ShowConnection, VolumeChange,
 };
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -23,6 +23,22 @@ fn connect(volume: &str, host: &str) -> CreateConnection {
 fn mixed(on: bool) -> ChangeVolume {
     let change = VolumeChange { mixed_transports: Some(on), ..VolumeChange::default() };
     ChangeVolume { name: "data".into(), change }
+}
+
+#[tokio::test]
+async fn no_host_has_a_name_of_the_array() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let status = ok(&up, ShowArray).await;
+    let (iqn, nqn) = (status.target_iqn, status.subsystem_nqn);
+    let error = refused(&up, host("own", None, Some(&nqn))).await;
+    assert_eq!((error.kind, error.field), (Kind::Invalid, Some("nqns")));
+    let error = refused(&up, host("own", Some(&iqn.to_uppercase()), None)).await;
+    assert_eq!((error.kind, error.field), (Kind::Invalid, Some("initiators")));
+    ok(&up, host("own", Some(IQN), None)).await;
+    let change = HostChange { nqns: Some(vec![NQN.into(), nqn]), ..HostChange::default() };
+    let error = refused(&up, ChangeHost { name: "own".into(), change }).await;
+    assert_eq!((error.kind, error.field), (Kind::Invalid, Some("nqns")));
 }
 
 #[tokio::test]
