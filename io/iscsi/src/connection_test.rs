@@ -435,13 +435,36 @@ fn an_exchange_goes_on_until_the_initiator_has_nothing_more_to_say() {
 }
 
 #[test]
-fn text_requests_that_ask_for_nothing_known_are_rejected() {
+fn unknown_keys_are_not_understood_and_names_are_compared_without_case() {
+    let target = TARGET.to_ascii_uppercase();
+    let other = target.replace("IQN", "iqN") + "X";
+    // The text, and the response; none has no keys in it.
+    let rows: [(&[(&str, &str)], &[(&str, &str)]); 5] = [
+        (&[("X-org.example.key", "1")], &[("X-org.example.key", "NotUnderstood")]),
+        (&[("sENDtARGETS", ""), ("Z", "1")], &[("sENDtARGETS", "NotUnderstood"), ("Z", "NotUnderstood")]),
+        (&[("SendTargets", &target)], &[("TargetName", TARGET), ("TargetAddress", "[::1]:3260,3")]),
+        (&[("SendTargets", &other), ("Z", "1")], &[("Z", "NotUnderstood")]),
+        (&[("SendTargets", &other)], &[]),
+    ];
+    let mut lab = Lab::session(&[]);
+    for (keys, expected) in rows {
+        let request =
+            Header::new(opcode::TEXT | 0x40, FINAL).with_itt(3).with_ttt(NO_TAG).put_u32(24, lab.cmd_sn);
+        lab.send(request, &text(keys));
+        let answer = lab.one();
+        assert_eq!(answer.header.opcode(), opcode::TEXT_RESPONSE, "{keys:?}");
+        assert_eq!(answer.data, text(expected), "{keys:?}");
+    }
+}
+
+#[test]
+fn text_requests_that_break_a_rule_are_rejected() {
     let mut lab = Lab::session(&[]);
     let pairs = [
         ("SendTargets", "Alle"),
         // SendTargets values of discovery sessions (RFC 7143 Appendix C).
         ("SendTargets", "All"),
-        ("sENDtARGETS", "aLL"),
+        ("SendTargets", "aLL"),
         ("MaxBurstLength", "512"),
         ("TargetAddress", "x"),
     ];

@@ -29,8 +29,6 @@ pub(crate) enum TextRequestError {
     Flags,
     #[error("this value of SendTargets is not allowed in this session")]
     SendTargets,
-    #[error("no known key")]
-    Unknown,
 }
 
 /// The exchange that is open, if any.
@@ -118,12 +116,7 @@ fn answer(
         }
     }
     let setting = Setting { login: false, discovery: place.discovery };
-    let negotiated = negotiation.respond(&others, place.offers, setting)?;
-    let not_understood = negotiated.iter().filter(|(_, value)| *value == "NotUnderstood").count();
-    if not_understood > 0 && not_understood == sent.iter().count() {
-        return Err(TextRequestError::Unknown);
-    }
-    answers.extend(negotiated);
+    answers.extend(negotiation.respond(&others, place.offers, setting)?);
     Ok(answers)
 }
 
@@ -132,12 +125,14 @@ fn answer(
 fn targets(value: &str, place: &TextContext<'_>) -> Result<Pairs, TextRequestError> {
     let mut answers = Pairs::new();
     let name = place.target_config.target_name.as_str();
-    match value {
-        "All" if place.discovery => {}
-        "" if !place.discovery => {}
-        value if value == name => {}
+    match (value, scsi::iscsi_name(value)) {
+        ("All", _) if place.discovery => {}
+        ("", _) if !place.discovery => {}
+        (_, Some(named)) if named.eq_ignore_ascii_case(name) => {}
         // A name: any other target has no addresses here.
-        value if ["iqn.", "eui.", "naa."].iter().any(|form| value.starts_with(form)) => return Ok(answers),
+        (_, Some(named)) if ["iqn.", "eui.", "naa."].iter().any(|form| named.starts_with(form)) => {
+            return Ok(answers);
+        }
         _ => return Err(TextRequestError::SendTargets),
     }
     answers.push("TargetName", name);
