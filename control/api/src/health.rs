@@ -28,6 +28,6 @@ async fn readyz(Shared(context): Shared<Context>) -> Result<&'static str, Proble
     match context.array.state() {
         array::State::Online => Ok("ok\n"),
         // The reason may name drives: it is for operators.
-        array::State::Stopped(_) => Err(Problem::not_ready()),
+        array::State::Stopped => Err(Problem::not_ready()),
     }
 }

@@ -10,7 +10,7 @@ mod picked;
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;
-use array::{LabelSelector, ListPage, Listed, Paged};
+use array::{LabelSelector, ListPage, Listed, Listing, Outcome, Routed, Shape};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -18,8 +18,11 @@ use condition::{Condition, Path};
 use declared::{Fields, fields_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::cmp::Ordering;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 /// Name of the schema of responses with chosen fields, whose items are not whole.
 pub const PARTIAL: &str = "application/vnd.ashlar.partial+json";
@@ -68,15 +71,36 @@ pub struct PartialList {
 
 /// A list of whole items.
 #[derive(Serialize)]
-pub struct WholeList<'a, T> {
-    items: &'a [T],
+pub struct Items<T> {
+    items: Vec<T>,
     total: usize,
 }
 
-impl<'a, T> WholeList<'a, T> {
-    /// A list with all of its items.
-    pub fn of(items: &'a [T]) -> Self {
-        Self { items, total: items.len() }
+impl<T> From<Vec<T>> for Items<T> {
+    fn from(items: Vec<T>) -> Self {
+        Self { total: items.len(), items }
+    }
+}
+
+impl<T: Shape> PartialSchema for Items<T> {
+    fn schema() -> RefOr<Schema> {
+        let Some(Listing { about, order, .. }) = T::LISTING else { return ObjectBuilder::new().into() };
+        let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name())).description(Some(order));
+        let total = "Total count, regardless of `limit` and `offset`.";
+        let total = ObjectBuilder::new().schema_type(Type::Integer).description(Some(total)).minimum(Some(0));
+        let list = ObjectBuilder::new().description(Some(about));
+        list.property("items", items).required("items").property("total", total).required("total").into()
+    }
+}
+
+impl<T: Shape> ToSchema for Items<T> {
+    fn name() -> Cow<'static, str> {
+        T::LISTING.map_or("", |it| it.name).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
     }
 }
 
@@ -102,17 +126,13 @@ pub fn list<T: Serialize + ToSchema>(items: Vec<T>, part: List) -> Result<Respon
 
 /// The part of a list that may be long: only the items of the part are looked at, unless others are sorted or filtered by what
 /// they are. Such a list is made on a thread of its own, as other requests would wait for it.
-pub async fn paged<R, T>(
+pub async fn paged<R: Routed>(
     operator: Operator,
     context: &Context,
     request: R,
-    (selector, part): (LabelSelector, List),
-) -> Result<Response, Problem>
-where
-    R: Paged,
-    T: From<R::Item> + Serialize + ToSchema + 'static,
-{
-    let query = Query::read(&part, fields_of(&T::name()))?;
+    (part, selector): (List, LabelSelector),
+) -> Result<Response, Problem> {
+    let query = Query::read(&part, fields_of(&<R::Answer as Outcome>::Object::name()))?;
     let by_name = query.by_name();
     let page = match by_name {
         Some(reverse) => ListPage { selector, reverse, skip: query.skip, take: query.take },
@@ -122,7 +142,6 @@ where
     let array = context.array.clone();
     let work = move || {
         let Listed { items, total } = array.page(&operator.caller, &request, &page)?;
-        let items: Vec<T> = items.into_iter().map(T::from).collect();
         if by_name.is_some() { query.response(items, total) } else { query.answer(items) }
     };
     if is_small { work() } else { context.heavy.run(work).await? }
@@ -202,7 +221,7 @@ impl Query {
     /// The response with the items of the part.
     fn response<T: Serialize>(&self, items: Vec<T>, total: usize) -> Result<Response, Problem> {
         let (kind, body) = match &self.fields {
-            None => ("application/json", serde_json::to_vec(&WholeList { items: &items, total })),
+            None => ("application/json", serde_json::to_vec(&Items { items, total })),
             Some(fields) => {
                 let wanted: Vec<&str> = fields.iter().map(String::as_str).collect();
                 let items = items.iter().map(|item| pick(item, &wanted)).collect::<Result<_, _>>()?;

@@ -456,7 +456,7 @@ fn add_volumes(metrics: &mut Exposition, volumes: &[Volume]) {
         metrics.values("host_connections_info", "Connections of volumes to hosts and host groups");
     for volume in volumes {
         let labels = labels(volume);
-        set(&bytes, &labels, &[("space", "total_provisioned")], volume.bytes as f64);
+        set(&bytes, &labels, &[("space", "total_provisioned")], volume.size as f64);
         set(&bytes, &labels, &[("space", "used_provisioned")], volume.mapped as f64);
         for it in &volume.connections {
             let host = it.host.as_deref().unwrap_or_default();

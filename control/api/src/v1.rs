@@ -3,19 +3,15 @@
 //! request of the array and its answer into a body. Sizes are in bytes; a field once there keeps its name and meaning.
 
 mod alert;
-mod array;
-mod bin;
 mod bundle;
 mod configuration;
 mod connection;
-mod controller;
 mod directory;
 mod drive;
 mod event;
 mod fibre_channel;
 pub(crate) mod handler;
 mod host;
-mod key;
 mod label;
 mod performance;
 mod remote;
@@ -28,7 +24,6 @@ mod snapshot;
 mod store;
 mod stream;
 mod test_failover;
-mod usage;
 mod user;
 mod volume;
 
@@ -43,14 +38,10 @@ use utoipa_axum::routes;
 /// Every path of version 1.
 pub fn routes() -> OpenApiRouter<Context> {
     route::routes()
-        .merge(array::routes())
         .merge(configuration::routes())
-        .merge(controller::routes())
         .merge(store::routes())
         .merge(drive::routes())
-        .merge(key::routes())
         .merge(volume::routes())
-        .merge(bin::routes())
         .merge(snapshot::routes())
         .merge(schedule::routes())
         .merge(host::routes())
@@ -61,7 +52,6 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(stream::routes())
         .merge(alert::routes())
         .merge(bundle::routes())
-        .merge(usage::routes())
         .merge(user::routes())
         .merge(directory::routes())
         .merge(remote::routes())

@@ -74,7 +74,7 @@ impl Array {
         });
         json!({
             "name": status.name, "serial": status.serial, "version": status.version, "now": self.now(),
-            "uptime_seconds": status.uptime.as_secs(), "state": format!("{:?}", status.state),
+            "uptime_seconds": status.uptime_seconds, "state": format!("{:?}", status.state),
             "target_iqn": status.target_iqn, "portals": status.portals, "sessions": sessions(self),
             "space": format!("{:?}", status.space), "drives": drives.collect::<Value>(),
             "protection": { "tolerates": shelf.tolerates, "segments": shelf.segments, "at_risk": shelf.degraded_segments,

@@ -7,57 +7,55 @@ use crate::projection::{RECENT_SECONDS, addresses};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::{Error, Result, Severity};
-use serde::Serialize;
-
-/// All controllers, by number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListControllers;
-
-/// One controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowController {
-    /// Its number, or the name of its machine.
-    pub which: String,
-}
-
-/// Forget a controller that is lost or was stopped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RemoveController {
-    /// Its number, or the name of its machine.
-    pub which: String,
-}
-
-/// Keep a controller from being the home while another one can be. A home hands the array over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DrainController {
-    /// Its number, or the name of its machine.
-    pub which: String,
-}
-
-/// End that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ResumeController {
-    /// Its number, or the name of its machine.
-    pub which: String,
-}
-
-/// Create a token by which a new controller can join, once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CreateJoinToken;
 
 verbs! {
-    ListControllers -> Vec<Controller>, Read "list" "controller", Viewer
+    #![tag = "array"]
+
+    /// List controllers
+    ListControllers {} -> Vec<Controller>, Read "list" "controller", Viewer,
+        at GET "/controllers" says "The controllers; one if the array is not shared"
         => |tx, _| Ok(tx.array.controllers());
-    ShowController -> Controller, Read "show" "controller", Viewer, about which
-        => |tx, it| tx.array.controller(&it.which);
-    CreateJoinToken -> JoinToken, Change "create" "join token", Admin
+    /// Get a controller
+    ShowController {
+        /// Number, or name of the machine
+        number
+    } -> Controller, Read "show" "controller", Viewer, about number, at GET "/controllers/{number}"
+        => |tx, it| tx.array.controller(&it.number);
+    /// Create a join token
+    ///
+    /// By it a new controller gets what it needs to take part, within an hour, once. The controllers must have links, and the token
+    /// is valid only while this controller is the home.
+    CreateJoinToken {} -> JoinToken, Change "create" "join token", Admin,
+        at POST "/join-tokens" 201 says "The token, which is not shown again"
         => |tx, _| tx.create_join_token();
-    RemoveController -> (), Change "remove" "controller", Admin, about which
-        => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Remove).await.map(|_| ());
-    DrainController -> Controller, Change "drain" "controller", Admin, about which
-        => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Drain).await;
-    ResumeController -> Controller, Change "resume" "controller", Admin, about which
-        => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Resume).await;
+    /// Remove a controller that is lost or was stopped
+    ///
+    /// The alert about its loss ends. A controller that runs is refused, the home as well. If it is started later, it takes part
+    /// again.
+    RemoveController {
+        /// Number, or name of the machine
+        number
+    } -> (), Change "remove" "controller", Admin, about number, at DELETE "/controllers/{number}" says "Removed"
+        => |tx, it| tx.array.change_controller(&it.number, ControllerChange::Remove).await.map(|_| ());
+    /// Drain a controller
+    ///
+    /// From then on it becomes the home only if no other controller can. A home hands the array over in order: it asks hosts to log
+    /// out, closes the array, and another controller opens it. That is refused if no other controller runs and is not drained. It
+    /// stays drained when it is started again, such as with other software, until it is resumed.
+    DrainController {
+        /// Number, or name of the machine
+        number
+    } -> Controller, Change "drain" "controller", Admin, about number,
+        at POST "/controllers/{number}/drain" says "The controller; a home begins to hand over"
+        => |tx, it| tx.array.change_controller(&it.number, ControllerChange::Drain).await;
+    /// Resume a controller that is drained
+    ///
+    /// The array stays where it is.
+    ResumeController {
+        /// Number, or name of the machine
+        number
+    } -> Controller, Change "resume" "controller", Admin, about number, at POST "/controllers/{number}/resume"
+        => |tx, it| tx.array.change_controller(&it.number, ControllerChange::Resume).await;
 }
 
 impl Transaction<'_> {

@@ -360,22 +360,14 @@ impl Array {
 
     fn settings_item(&self, config: &Config) -> SettingsItem {
         // Threads are a matter of the machine.
-        let crate::view::Settings {
-            name,
-            bin_seconds,
-            unmap_throttle,
-            scrub_seconds,
-            max_lock_seconds,
-            time_zone,
-            ..
-        } = self.settings(config);
+        let settings = self.settings(config);
         SettingsItem {
-            name,
-            recycle_bin_seconds: bin_seconds,
-            unmap_throttle,
-            scrub_every_seconds: scrub_seconds,
-            max_retention_lock_seconds: Some(max_lock_seconds),
-            time_zone,
+            name: settings.name,
+            recycle_bin_seconds: settings.recycle_bin_seconds,
+            unmap_throttle: settings.unmap_throttle,
+            scrub_every_seconds: settings.scrub_every_seconds,
+            max_retention_lock_seconds: Some(settings.max_retention_lock_seconds),
+            time_zone: settings.time_zone,
         }
     }
 

@@ -299,15 +299,13 @@ impl Item for SettingsItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        let Self { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, .. } = self;
-        let (time_zone, max_lock_seconds) = (self.time_zone, self.max_retention_lock_seconds);
         let change = SettingsChange {
-            name: Some(name),
-            bin_seconds: Some(recycle_bin_seconds),
-            unmap_throttle: Some(unmap_throttle),
-            scrub_seconds: Some(scrub_every_seconds),
-            max_lock_seconds,
-            time_zone: Some(time_zone),
+            name: Some(self.name),
+            recycle_bin_seconds: Some(self.recycle_bin_seconds),
+            unmap_throttle: Some(self.unmap_throttle),
+            scrub_every_seconds: Some(self.scrub_every_seconds),
+            max_retention_lock_seconds: self.max_retention_lock_seconds,
+            time_zone: Some(self.time_zone),
             threads: None,
         };
         tx.change_settings(change).await.map(drop)
@@ -414,7 +412,7 @@ impl Item for VolumeItem {
     async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {
         tx.change_volume(&self.name, self.set(&now.labels)).await?;
         if self.size != now.size {
-            let change = VolumeChange { bytes: Some(self.size), ..VolumeChange::default() };
+            let change = VolumeChange { size: Some(self.size), ..VolumeChange::default() };
             tx.change_volume(&self.name, change).await?;
         }
         self.lock(tx).await

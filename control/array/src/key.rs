@@ -4,34 +4,39 @@
 use crate::array::Array;
 use crate::machine::NewKey;
 use crate::request::{Request, verbs};
+use crate::shape::shapes;
+use crate::status::Encryption;
 use crate::transaction::Transaction;
-use crate::view::KeySourceKind;
 use crate::{Error, Result};
 use history::Severity;
-use records::Topic;
-use serde::Serialize;
+use records::{Secret, Topic};
+use serde::{Deserialize, Serialize};
 use shelf::pool::{KeySource, WrappedKey};
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// What did not come about.
 const WHAT: &str = "the key can't be changed";
 const KEPT: &str = "the drives have the new key; its file is beside the old one and could not replace it";
 
-/// The key that locks the drives.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// The encryption key of the drives. The key material is never returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Key {
-    /// The kind; `None` if the drives are not encrypted.
-    #[serde(skip)]
-    pub source: Option<KeySourceKind>,
-    /// How often it was changed, and one.
+    /// Key source.
+    pub source: Encryption,
+    /// Generation, incremented by each rotation; `null` if the drives are not encrypted.
     pub generation: Option<u64>,
-    /// The key's Unique Identifier on the KMIP server.
+    /// KMIP Unique Identifier; `null` if the key source is not KMIP.
     pub kmip_id: Option<String>,
+}
+
+shapes! {
+    Key;
 }
 
 impl From<Option<&dyn WrappedKey>> for Key {
     fn from(wrapped: Option<&dyn WrappedKey>) -> Self {
-        let source = wrapped.and_then(|it| KeySourceKind::of(it.source()));
+        let source = Encryption::of(wrapped);
         let generation = wrapped.map(WrappedKey::generation);
         let kmip_id = wrapped.and_then(|it| match it.source() {
             KeySource::Kmip { id } => Some(id.clone()),
@@ -41,19 +46,44 @@ impl From<Option<&dyn WrappedKey>> for Key {
     }
 }
 
-/// The key that locks the drives.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowKey;
+/// The new key, from the same kind of source. Empty for a key file, in which a new key is generated.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = KeyRotation)]
+pub struct RotateKey {
+    /// New passphrase of at least 12 characters. The next start requires it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub passphrase: Option<Secret>,
+    /// Unique Identifier of the new 256-bit AES key on the KMIP server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kmip_id: Option<String>,
+}
 
-/// Rotate the key that locks the drives, at once, however much they hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RotateKey(pub NewKey);
+impl RotateKey {
+    fn new_key(self) -> Result<NewKey> {
+        match (self.passphrase, self.kmip_id) {
+            (None, None) => Ok(NewKey::File),
+            (Some(words), None) => Ok(NewKey::Passphrase(words)),
+            (None, Some(id)) => Ok(NewKey::Kmip(id)),
+            (Some(_), Some(_)) => Err(Error::invalid("a key is a passphrase or on a KMIP server, not both")),
+        }
+    }
+}
 
 verbs! {
-    ShowKey -> Key, Read "show" "key", Viewer
+    #![tag = "drives"]
+
+    /// Get the encryption key state
+    ShowKey {} -> Key, Read "show" "key", Viewer, at GET "/key" says "The key state"
         => |tx, _| Ok(tx.array.key());
-    RotateKey -> Key, Exchange "rotate" "key", Admin
-        => |tx, it| tx.rotate_key(it.0).await;
+    /// Rotate the encryption key
+    ///
+    /// Takes effect immediately, regardless of the amount of data.
+    ///
+    /// Without interruption to hosts. The old key no longer unlocks any drive that is present.
+    RotateKey -> Key, Exchange "rotate" "key", Admin, at POST "/key/rotate" says "The key state"
+        => |tx, it| tx.rotate_key(it.new_key()?).await;
 }
 
 impl Array {

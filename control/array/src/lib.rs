@@ -70,6 +70,7 @@ mod service;
 mod settings;
 mod shape;
 mod snapshot;
+mod status;
 mod store;
 mod synchronous;
 mod test_failover;
@@ -83,6 +84,7 @@ mod view;
 mod volume;
 mod window;
 mod witness;
+mod work;
 
 pub use ::directory::AuthorizationRequest;
 pub use access::{
@@ -146,7 +148,7 @@ pub use notification::{
 };
 pub use notify::AuditMessage;
 pub use overwrite::{Examined, Words, refusal};
-pub use page::{LabelSelector, ListPage, Listed, Paged};
+pub use page::{LabelSelector, ListPage, Listed};
 pub use parts::{Parts, Threads};
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance, ShowReplicationHistory};
 pub use points::{ListReplicationPoints, ReplicationPoint};
@@ -161,7 +163,7 @@ pub use records::{
     Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId, Weekday, Window, present,
 };
 pub use recover::{has_sealed_secrets, kept_threads, load_identity};
-pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};
+pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, Restore, RestoreFromRecycleBin};
 pub use remote::{
     ChangeRemoteArray, CreatePairingKey, DeleteRemoteArray, ListRemoteArrays, PairRemoteArray, PairingKey,
     RemoteArray, RemoteArrayChange, ShowRemoteArray,
@@ -171,8 +173,8 @@ pub use replication::{
     PauseReplication, PromoteReplication, ReplicatedVolume, Replication, ReplicationChange,
     ResumeReplication, ShowReplication, SyncReplication,
 };
-pub use request::{Request, Routed, Visitor};
-pub use restore::RestoreVolume;
+pub use request::{ReadPart, Request, Routed, Shown, Visitor};
+pub use restore::{Overwrite, RestoreVolume};
 pub use reverse::ReverseReplication;
 pub use schedule::{
     ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ShowSchedule,
@@ -195,14 +197,15 @@ pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
 pub use service::usage_meter::Usage;
 pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings, ShowStatus};
-pub use shape::{Form, Listing, Objects, Outcome, Shape};
+pub use shape::{Form, Listing, Objects, Outcome, Shape, rfc3339};
 pub use shelf::pool::{
     DriveState, DriveStatus, KEY_BYTES, KeySource, ObjectPool, ObjectStore, PoolStatus, WrappedKey,
 };
 pub use snapshot::{
-    ChangeSnapshot, CompareSnapshots, CreateSnapshotSet, CreateSnapshots, DeleteSnapshot, ListSnapshots,
-    MAX_EXTENTS, ShowSnapshot, SnapshotChange, SnapshotSource,
+    ChangeSnapshot, CompareSnapshots, Comparison, CreateSnapshotSet, CreateSnapshots, DeleteSnapshot,
+    ListSnapshots, ShowSnapshot, SnapshotChange, SnapshotSource,
 };
+pub use status::{ArrayStatus, BriefStatus, Encryption, MemoryLimit, OpenAlerts, Settings, Space, State};
 pub use store::{ShowStore, Store};
 pub use test_failover::{StartTestFailover, StopTestFailover};
 pub use text::is_visible;
@@ -211,16 +214,16 @@ pub use upgrade::{CommitUpgrade, Format, FormatPart, ShowUpgrade, Upgrade};
 pub use usage::{ShowGroupSpace, ShowVolumeSpace};
 pub use verb::{BodyForm, Effect, Method, PathParameter, Route, Verb};
 pub use view::{
-    ArrayStatus, Attachment, BinnedDisk, BriefStatus, Connection, Difference, DifferentExtent, Drive, Group,
-    Health, Host, HostGroup, Job, JobKind, JobState, KeySourceKind, MeasuredReduction, MemoryLimit,
-    NotificationTarget, NvmeAttachment, OpenAlerts, Protection, RefusedLogin, Schedule, Settings, Snapshot,
-    Space, State, SubjectName, Volume,
+    Attachment, BinnedDisk, Connection, Difference, DifferentExtent, DiskKind, Drive, Group, Health, Host,
+    HostGroup, Job, JobKind, JobState, MeasuredReduction, NotificationTarget, NvmeAttachment, Protection,
+    RefusedLogin, Schedule, Snapshot, SubjectName, Volume,
 };
 pub use volume::{
-    ChangeVolume, CloneVolume, CreateVolume, CreateVolumes, DeleteVolume, ListVolumes, ShowVolume,
+    ChangeVolume, CloneVolume, CreateVolume, CreateVolumes, DeleteVolume, Deletion, ListVolumes, ShowVolume,
     VolumeChange,
 };
 pub use window::{BandwidthWindow, WeeklyWindow};
+pub use work::{Latency, Work, micros, rate, round};
 
 /// Fixed maxima of the configuration, which `docs/operating/sizing.md` lists.
 pub mod maxima {

@@ -3,9 +3,13 @@
 //! It is not the array's: the process knows it, and gives it by the trait [`Controllers`].
 
 use crate::Result;
+use crate::shape::{exposed, shapes, some_time, time};
+use crate::work::RecentPerformance;
 use history::Sample;
 use records::Secret;
+use serde::Serialize;
 use shelf::pool::BoxFuture;
+use utoipa::ToSchema;
 
 /// The controllers of the array, as the process knows them.
 pub trait Controllers: Send + Sync {
@@ -25,14 +29,18 @@ pub trait Controllers: Send + Sync {
     fn change(&self, number: u16, change: ControllerChange) -> BoxFuture<'static, Result<()>>;
 }
 
-/// A token by which a new controller can join, once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A join token. It can be used once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct JoinToken {
-    /// The token.
+    /// The token, for `ashlard --join` on the machine of the new controller.
+    #[serde(serialize_with = "exposed")]
+    #[schema(value_type = String, format = Password)]
     pub token: Secret,
-    /// The number that the new controller gets.
+    /// Number that the new controller gets.
     pub controller: u16,
-    /// Until when it can be used, in seconds since 1970.
+    /// Time until which it can be used.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub expires: u64,
 }
 
@@ -47,39 +55,53 @@ pub enum ControllerChange {
     Resume,
 }
 
-/// A controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A controller: a process that serves the array, or takes over when the one that does fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Controller {
-    /// Its number, from 1.
+    /// Number, from 1.
     pub number: u16,
-    /// The name of its machine.
+    /// Name of its machine.
     pub name: String,
-    /// The version of its software.
+    /// Software version.
     pub version: String,
     /// The newest format of the engine that it reads; `None` if it does not report that.
+    #[serde(skip)]
     pub reads: Option<u32>,
-    /// Its state.
+    /// State.
     pub state: ControllerState,
-    /// Whether it is drained: it becomes the home only if no other one can.
+    /// Whether it is drained: it becomes the home only if no other controller can.
     pub drained: bool,
-    /// Since when it has its state, in seconds since 1970.
+    /// Time since which it has that state; `null` if it is not known.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<u64>,
-    /// URL of its API.
+    /// URL of its API; `null` if it is not known.
+    #[schema(example = "https://192.0.2.11:8443")]
     pub api: Option<String>,
-    /// iSCSI portals.
+    /// iSCSI portals: addresses with ports. A controller that is not the home listens on them if it has a link to the home.
     pub portals: Vec<String>,
-    /// NVMe/TCP portals.
+    /// NVMe/TCP portals: addresses with ports. Only the home listens on them.
     pub nvme_portals: Vec<String>,
-    /// iSCSI sessions at its portals now, of which the array knows; zero by the trait.
+    /// iSCSI sessions that hosts have at its portals now.
     pub sessions: usize,
-    /// What hosts did by its portals in the last seconds, of which the array knows; nothing by the trait.
+    /// What hosts did by its portals in the last five seconds.
+    #[serde(rename = "performance", serialize_with = "RecentPerformance::serialize_of")]
+    #[schema(value_type = RecentPerformance)]
     pub recent: Sample,
-    /// How it became the home, if it is and has taken over.
+    /// The takeover by which it became the home; `null` if it is not the home, or has not taken over from another
+    /// controller.
+    #[schema(value_type = Option<TakeoverPhases>)]
     pub takeover: Option<Takeover>,
 }
 
-/// The state of a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+shapes! {
+    Controller: "Controllers" "Controllers." "Sorted by number";
+    JoinToken;
+}
+
+/// State of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ControllerState {
     /// It serves hosts.
     Home,
@@ -99,7 +121,8 @@ impl ControllerState {
 }
 
 /// A takeover.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "TakeoverPhases")]
 pub struct Takeover {
     /// When hosts were served again, in seconds since 1970.
     pub time: u64,
@@ -111,14 +134,55 @@ pub struct Takeover {
     pub phases: Phases,
 }
 
-/// Why another controller became the home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A takeover and the durations of its phases.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Takeover)]
+struct TakeoverPhases {
+    /// Time at which hosts were served again.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    time: u64,
+    /// Number of the controller that was the home before.
+    from: u16,
+    /// Cause.
+    cause: TakeoverCause,
+    /// Sum of the phases in milliseconds.
+    total_ms: u64,
+    /// Silence of the home before, until it counted as lost, in milliseconds.
+    silence_ms: u64,
+    /// Agreement of the controllers on the new home, in milliseconds.
+    agreement_ms: u64,
+    /// Opening of the store, which refuses the home before from then on, in milliseconds.
+    store_ms: u64,
+    /// Recovery: replay of the journal, in milliseconds.
+    recovery_ms: u64,
+    /// Start of portals and API, in milliseconds.
+    start_ms: u64,
+}
+
+impl From<Takeover> for TakeoverPhases {
+    fn from(Takeover { time, from, cause, phases }: Takeover) -> Self {
+        let total_ms = phases.total();
+        let Phases {
+            silence: silence_ms,
+            agreement: agreement_ms,
+            store: store_ms,
+            recovery: recovery_ms,
+            start: start_ms,
+        } = phases;
+        Self { time, from, cause, total_ms, silence_ms, agreement_ms, store_ms, recovery_ms, start_ms }
+    }
+}
+
+/// Cause of a takeover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum TakeoverCause {
     /// The home before was stopped.
     Stopped,
-    /// It was lost.
+    /// The home before was lost.
     Lost,
-    /// It gave the array to another one.
+    /// The home before gave the array to this controller.
     Moved,
 }
 

@@ -1,10 +1,8 @@
 //! Parts of long lists, in order of names: only the objects of the part are looked at, so that a page of ten thousand volumes costs
 //! what a page of a hundred costs.
 
-use crate::Result;
 use crate::array::Array;
-use crate::caller::Caller;
-use crate::request::Request;
+use crate::view::{Snapshot, Volume};
 use records::{Labels, Named, SnapshotEntry, Table, VolumeEntry};
 
 /// What the labels of an object must be: a key, and its value if one is wanted. All must hold.
@@ -73,22 +71,18 @@ impl ListPage {
     }
 }
 
-/// A verb that lists objects, and can answer with a part.
-pub trait Paged: Request {
-    /// An object.
-    type Item: Send + 'static;
-
-    /// The part of the list.
-    fn part(&self, array: &Array, page: &ListPage) -> Listed<Self::Item>;
-}
-
 impl Array {
-    /// A part of the list of a verb.
-    ///
-    /// # Errors
-    /// When the caller is not allowed to make the request.
-    pub fn page<R: Paged>(&self, caller: &Caller, request: &R, page: &ListPage) -> Result<Listed<R::Item>> {
-        self.authorize(caller, request)?;
-        Ok(request.part(self, page))
+    /// Volumes by name.
+    pub(crate) fn volume_page(&self, page: &ListPage) -> Listed<Volume> {
+        let config = self.config();
+        let Listed { items, total } = page.of(&config.volumes);
+        Listed { items: self.volume_views(&config, &items), total }
+    }
+
+    /// Snapshots by name.
+    pub(crate) fn snapshot_page(&self, page: &ListPage) -> Listed<Snapshot> {
+        let config = self.config();
+        let Listed { items, total } = page.of(&config.snapshots);
+        Listed { items: items.into_iter().map(|entry| self.snapshot(&config, entry)).collect(), total }
     }
 }

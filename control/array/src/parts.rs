@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::membership::Controllers;
 use crate::moving_addresses::MovingAddresses;
 use crate::sealing::SealingKey;
-use crate::view::MemoryLimit;
+use crate::status::MemoryLimit;
 use engine::Engine;
 use history::Store;
 use shelf::pool::Pool;

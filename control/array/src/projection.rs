@@ -6,9 +6,11 @@ use crate::parts::Threads;
 use crate::ports::iscsi_sessions;
 use crate::service::quotas::mapped;
 use crate::service::schedules::{next_run, zone_of};
+use crate::status::{
+    ArrayHealth, ArrayStatus, BriefStatus, CapacitySummary, Encryption, Settings, Space, State, VersionRange,
+};
 use crate::view::{
-    ArrayStatus, BinnedDisk, BriefStatus, Connection, Group, Host, HostGroup, KeySourceKind, Protection,
-    Schedule, Settings, Snapshot, Space, State, Volume,
+    BinnedDisk, Connection, DiskKind, Group, Host, HostGroup, Protection, Schedule, Snapshot, Volume,
 };
 use block::{Disk, DiskId};
 use history::Sample;
@@ -17,7 +19,6 @@ use records::{
     SnapshotEntry, VolumeEntry,
 };
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// Seconds over which the present performance of a volume is measured.
 pub(crate) const RECENT_SECONDS: u64 = 5;
@@ -27,6 +28,11 @@ pub(crate) fn addresses(portals: &[iscsi::Portal]) -> Vec<SocketAddr> {
     portals.iter().map(|portal| portal.address).collect()
 }
 
+/// The version in the paths of the API.
+const API_VERSION: u32 = 1;
+/// Versions of the driver interface (docs/guides/automation.md) that this software supports.
+const DRIVER_API: VersionRange = VersionRange { min: 1, max: 1 };
+
 impl Array {
     /// What people call the array.
     pub(crate) fn name(&self, config: &Config) -> String {
@@ -35,42 +41,62 @@ impl Array {
 
     /// The array as it is now.
     pub(crate) fn status(&self, config: &Config) -> ArrayStatus {
+        let space = self.space();
         ArrayStatus {
             name: self.name(config),
             serial: self.identity.serial.clone(),
             version: self.version.clone(),
             state: self.state(),
+            reason: self.parts.engine.stopped(),
             target_iqn: self.identity.target_iqn(),
-            memory: self.parts.memory.clone(),
-            encryption: self.wrapped_key().and_then(|key| KeySourceKind::of(key.source())),
             portals: addresses(&self.parts.server.portals()),
             subsystem_nqn: self.identity.subsystem_nqn(),
             nvme_portals: addresses(&self.parts.subsystem.portals()),
-            uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
-            space: self.space(),
+            uptime_seconds: self.env.seconds().saturating_sub(self.started),
+            reduction: space.ratios.into(),
+            space,
             volumes: config.volumes.len(),
             hosts: config.hosts.len(),
             sessions: iscsi_sessions(&self.parts.target).len(),
             nvme_controllers: self.parts.subsystem.controllers().len(),
+            memory: self.parts.memory.clone(),
+            encryption: Encryption::of(self.wrapped_key().as_deref()),
         }
     }
 
     /// The same in few figures, none of which is counted for it.
     pub(crate) fn brief_status(&self, config: &Config) -> BriefStatus {
+        let Space { total, free, provisioned, ratios, .. } = self.space();
+        let (state, alerts) = (self.state(), self.alerts.open());
         BriefStatus {
+            api_version: API_VERSION,
+            driver_api: DRIVER_API,
+            id: self.identity.serial.clone(),
             name: self.name(config),
-            serial: self.identity.serial.clone(),
             version: self.version.clone(),
-            state: self.state(),
-            alerts: self.alerts.open(),
+            state,
+            health: match state {
+                State::Stopped => ArrayHealth::Critical,
+                State::Online if alerts.critical > 0 => ArrayHealth::Critical,
+                State::Online if alerts.warning > 0 => ArrayHealth::Warning,
+                State::Online => ArrayHealth::Ok,
+            },
+            open_alerts: alerts.all,
+            critical_alerts: alerts.critical,
             target_iqn: self.identity.target_iqn(),
-            space: self.space(),
+            capacity: CapacitySummary {
+                total,
+                used: total.saturating_sub(free),
+                free,
+                provisioned,
+                data_reduction: ratios.data,
+            },
         }
     }
 
     /// Whether hosts are served.
     pub fn state(&self) -> State {
-        self.parts.engine.stopped().map_or(State::Online, State::Stopped)
+        if self.parts.engine.stopped().is_some() { State::Stopped } else { State::Online }
     }
 
     fn space(&self) -> Space {
@@ -114,10 +140,10 @@ impl Array {
         let Threads { now: threads_now, by_option: threads_by_option } = self.parts.threads;
         Settings {
             name,
-            bin_seconds,
+            recycle_bin_seconds: bin_seconds,
             unmap_throttle,
-            scrub_seconds,
-            max_lock_seconds,
+            scrub_every_seconds: scrub_seconds,
+            max_retention_lock_seconds: max_lock_seconds,
             time_zone,
             threads,
             threads_now,
@@ -150,8 +176,8 @@ impl Array {
         Volume {
             id: entry.id,
             name: entry.name.clone(),
-            bytes: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
-            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
+            size: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
+            block_size: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
             mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
             naa: scsi::naa(entry.id),
             created: entry.created,
@@ -161,13 +187,13 @@ impl Array {
             source_id,
             read_only: disk.is_some_and(|disk| disk.read_only),
             policy: entry.policy,
-            in_force: crate::policy::policy_of(config, entry).into(),
+            policy_in_force: crate::policy::policy_of(config, entry).into(),
             limits: entry.limits,
             scsi2_reservations: entry.scsi2_reservations,
             mixed_transports: entry.mixed_transports,
             labels: entry.labels.clone(),
             snapshots,
-            recent,
+            performance: recent,
             reduction: self.usage_meter.reduction(entry.id),
             connections: self.connections_of(config, entry.id),
         }
@@ -184,11 +210,13 @@ impl Array {
             schedule: entry.schedule.and_then(|id| Some(config.schedules.get(id)?.name.clone())),
             set: entry.set,
             created: entry.created,
-            bytes: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
-            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
+            size: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
+            block_size: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
             mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
             writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
-            kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.clock.retention_now()),
+            retain_until: disk
+                .map(|disk| disk.kept_until)
+                .filter(|until| *until > self.clock.retention_now()),
             naa: scsi::naa(entry.id),
             labels: entry.labels.clone(),
             connections: self.connections_of(config, entry.id),
@@ -226,12 +254,15 @@ impl Array {
             let deleted = entry.binned()?;
             Some(BinnedDisk {
                 id: entry.id(),
-                snapshot: matches!(entry, DiskEntry::Snapshot(_)),
+                kind: match entry {
+                    DiskEntry::Volume(_) => DiskKind::Volume,
+                    DiskEntry::Snapshot(_) => DiskKind::Snapshot,
+                },
                 name: entry.name().to_owned(),
-                bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
+                size: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
                 mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
                 deleted,
-                until: deleted.saturating_add(config.settings.bin_seconds),
+                eradicated_after: deleted.saturating_add(config.settings.bin_seconds),
             })
         };
         let mut bin: Vec<_> = config.binned().filter_map(view).collect();

@@ -3,6 +3,7 @@
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::request::verbs;
+use crate::shape::shapes;
 use crate::transaction::Transaction;
 use crate::verb::Object;
 use crate::view::some_of;
@@ -10,46 +11,55 @@ use crate::view::{BinnedDisk, Snapshot, Volume};
 use crate::{Error, Result, check};
 use block::DiskId;
 use records::{Config, DiskEntry, Edit, Role, Stage, Subject};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-/// What is in the recycle bin, the newest last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListRecycleBin;
-
-/// Recover a volume or a snapshot from the recycle bin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RestoreFromRecycleBin {
-    /// Its identity, or its name when that says which.
-    pub which: String,
-    /// The name to have; its old one when none is given.
+/// Options for restoring an item from the recycle bin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Restore {
+    /// New name; the old name if omitted.
     pub name: Option<String>,
 }
 
-/// Delete a volume or a snapshot in the recycle bin with its data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct EradicateFromRecycleBin {
-    /// Its identity, or its name when that says which.
-    pub which: String,
-}
-
 verbs! {
-    ListRecycleBin -> Vec<BinnedDisk>, Read "list" "recycle bin entry", Viewer
+    #![tag = "recycle bin"]
+
+    /// List the contents of the recycle bin
+    ListRecycleBin {} -> Vec<BinnedDisk>, Read "list" "recycle bin entry", Viewer,
+        at GET "/recycle-bin" says "The volumes and snapshots in it"
         => |tx, _| Ok(tx.array.bin(&tx.array.config()));
-    RestoreFromRecycleBin -> Recovered, Change "recover" "recycle bin entry", Operator,
-        of |it, config| Object::of(&["which"], &name_in_bin(config, &it.which))
-        => |tx, it| tx.take_from_bin(&it.which, it.name).await;
-    EradicateFromRecycleBin -> (), Change "eradicate" "recycle bin entry", Admin,
-        of |it, config| Object::of(&["which"], &name_in_bin(config, &it.which))
-        => |tx, it| tx.eradicate_from_bin(&it.which).await;
+    /// Restore a volume or snapshot from the recycle bin
+    RestoreFromRecycleBin {
+        /// Id, or unambiguous name
+        id;
+        body change: Restore
+    } -> Recovered, Change "recover" "recycle bin entry", Operator,
+        of |it, config| Object::of(&["id"], &name_in_bin(config, &it.id)),
+        at POST "/recycle-bin/{id}/restore" says "The volume or snapshot"
+        => |tx, it| tx.take_from_bin(&it.id, it.change.name).await;
+    /// Eradicate a volume or snapshot in the recycle bin
+    EradicateFromRecycleBin {
+        /// Id, or unambiguous name
+        id
+    } -> (), Change "eradicate" "recycle bin entry", Admin,
+        of |it, config| Object::of(&["id"], &name_in_bin(config, &it.id)), at DELETE "/recycle-bin/{id}"
+        => |tx, it| tx.eradicate_from_bin(&it.id).await;
 }
 
-/// What was taken out of the recycle bin.
-#[derive(Clone, Debug, PartialEq)]
+/// A volume or a snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = Disk)]
 pub enum Recovered {
+    /// A snapshot; it has a `source`.
+    Snapshot(Snapshot),
     /// A volume.
     Volume(Volume),
-    /// A snapshot.
-    Snapshot(Snapshot),
+}
+
+shapes! {
+    Recovered;
 }
 
 /// The name of what has this identity in the recycle bin; the text itself if nothing has.
@@ -181,7 +191,7 @@ impl Array {
             old.map(|entry| format!("{:032x}", entry.id().0)).collect()
         };
         for which in due {
-            if let Err(error) = self.perform(&Caller::array(), EradicateFromRecycleBin { which }).await {
+            if let Err(error) = self.perform(&Caller::array(), EradicateFromRecycleBin { id: which }).await {
                 tracing::error!(%error, "the recycle bin can't be emptied");
                 return;
             }

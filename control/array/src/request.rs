@@ -7,6 +7,7 @@
 use crate::array::Array;
 use crate::audit::{Entry, Pending};
 use crate::caller::Caller;
+use crate::page::{ListPage, Listed};
 use crate::shape::Outcome;
 use crate::transaction::Transaction;
 use crate::verb::{Effect, Object, Route, Verb};
@@ -39,6 +40,12 @@ pub trait Request: Clone + fmt::Debug + Serialize + Send + Sync + 'static {
     fn run(self, tx: &mut Transaction<'_>) -> impl Future<Output = Result<Self::Answer>> + Send;
 }
 
+/// What a verb returns, or lists.
+pub type Shown<R> = <<R as Request>::Answer as Outcome>::Object;
+
+/// Reads a part of a list.
+pub type ReadPart<R> = fn(&Array, &ListPage) -> Listed<Shown<R>>;
+
 /// A verb that the API offers.
 pub trait Routed: Request<Answer: Outcome> + Sized {
     /// Where.
@@ -49,6 +56,9 @@ pub trait Routed: Request<Answer: Outcome> + Sized {
     type Query: DeserializeOwned + IntoParams + Send;
     /// The body.
     type Body: DeserializeOwned + ToSchema + Send;
+
+    /// How a part of a long list is read without the rest; none if the list is read as a whole.
+    const PAGE: Option<ReadPart<Self>> = None;
 
     /// The body of a request that has none; `None` if it must have one.
     fn default_body() -> Option<Self::Body>;
@@ -68,7 +78,8 @@ pub trait Visitor {
 /// hand.
 ///
 /// With `at METHOD "/path"` the API offers it, in the group of operations that `#![tag = "…"]` names; `201`, `in "tag"` and
-/// `says "response"` are what differs from the usual. `Name { part, other: u16; query options: Type; body change: Type }`
+/// `says "response"` are what differs from the usual, and `part function` names the function of [`Array`] that reads a part of a
+/// long list. `Name { part, other: u16; query options: Type; body change: Type }`
 /// declares the request as well: the variable parts of the path, which are texts unless they have a type, a query, and a
 /// body. A request that is declared elsewhere is the query (GET) or the body as a whole. The doc comment is the summary and
 /// the description of the operation.
@@ -77,7 +88,7 @@ macro_rules! verbs {
     $($(#[doc = $doc:literal])* $name:ident $({ $($fields:tt)* })? -> $answer:ty,
         $effect:ident $verb:literal $noun:literal, $role:ident
         $(, about $field:ident)? $(, of |$request:pat_param, $config:pat_param| $object:expr)?
-        $(, at $method:ident $path:literal $($status:literal)? $(in $section:literal)? $(says $response:literal)?)?
+        $(, at $method:ident $path:literal $($status:literal)? $(in $section:literal)? $(says $response:literal)? $(part $page:ident)?)?
         => |$tx:ident, $it:pat_param| $run:expr;)*) => {
         /// The verbs of this noun.
         pub(crate) const VERBS: &[$crate::verb::Verb] = &[
@@ -101,7 +112,7 @@ macro_rules! verbs {
 
             $crate::request::route!(
                 [$($doc)*] $name [$({ $($fields)* })?]
-                [$($method $path $($status)? $(in $section)? $(says $response)?)?]
+                [$($method $path $($status)? $(in $section)? $(says $response)? $(part $page)?)?]
             );
 
             impl $crate::request::Request for $name {
@@ -199,7 +210,8 @@ pub(crate) use declare_request;
 macro_rules! route {
     ($docs:tt $name:ident $fields:tt []) => {};
     ([$($doc:literal)*] $name:ident $fields:tt
-    [$method:ident $path:literal $($status:literal)? $(in $section:literal)? $(says $response:literal)?]) => {
+    [$method:ident $path:literal $($status:literal)? $(in $section:literal)? $(says $response:literal)?
+        $(part $page:ident)?]) => {
         impl $crate::request::Routed for $name {
             const ROUTE: $crate::verb::Route = $crate::verb::Route {
                 method: $crate::verb::Method::$method,
@@ -211,6 +223,9 @@ macro_rules! route {
                 docs: &[$($doc),*],
                 response: $crate::request::maybe!($($response)?),
             };
+            $(
+                const PAGE: Option<$crate::request::ReadPart<Self>> = Some($crate::Array::$page);
+            )?
             $crate::request::parts!($method $fields);
         }
     };
@@ -418,6 +433,16 @@ impl Array {
                 outcome
             }
         }
+    }
+
+    /// A part of the list of a verb whose list is read in parts.
+    ///
+    /// # Errors
+    /// When the caller is not allowed to make the request.
+    pub fn page<R: Routed>(&self, caller: &Caller, request: &R, page: &ListPage) -> Result<Listed<Shown<R>>> {
+        self.authorize(caller, request)?;
+        let read = R::PAGE.ok_or_else(|| Error::invalid("this list is read as a whole"))?;
+        Ok(read(self, page))
     }
 
     /// Refuses changes once the engine has stopped.

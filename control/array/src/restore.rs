@@ -8,40 +8,45 @@ use crate::view::{Volume, some_of};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Geometry};
 use records::{Labels, Topic};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-/// Give a volume the contents and size that a snapshot, or another volume, has now. What it held is lost, unless a
-/// safety snapshot holds it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RestoreVolume {
-    /// The volume to be overwritten.
-    pub volume: String,
-    /// The snapshot or volume with the contents.
+/// The source of a volume restore.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Overwrite {
+    /// Snapshot or volume whose contents and size the volume takes.
     pub source: String,
-    /// First take a snapshot of the volume whose name has this suffix. If the volume has it already, that one stays: a
-    /// repeated request does not save what was restored.
+    /// First take a snapshot of the current contents whose name has this suffix. A snapshot of the volume that has the name
+    /// already is kept instead, so that a repeated request does not save what was restored.
     pub safety_snapshot: Option<String>,
-    /// Refuse it if the volume has snapshots that are newer than the source.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// Refuse the restore if the volume has snapshots that are newer than the source.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_if_latest: bool,
-    /// The volume keeps its size: what the source does not have reads as zeros.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// Keep the size of the volume: what is beyond the end of a smaller source reads as zeros; a larger source is refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_size: bool,
 }
 
 verbs! {
-    RestoreVolume -> Volume, Change "restore" "volume", Operator, about volume
-        => |tx, it| tx.restore_volume(it).await;
+    #![tag = "volumes"]
+
+    /// Restore a volume from a snapshot or another volume
+    ///
+    /// The current contents are lost. Connected hosts are notified by a unit attention condition.
+    RestoreVolume { name; body change: Overwrite } -> Volume, Change "restore" "volume", Operator, about name,
+        at POST "/volumes/{name}/restore"
+        => |tx, it| tx.restore_volume(&it.name, it.change).await;
 }
 
 impl Transaction<'_> {
-    pub async fn restore_volume(&mut self, wanted: RestoreVolume) -> Result<Volume> {
-        let RestoreVolume { volume, source, safety_snapshot, only_if_latest, keep_size } = wanted;
+    pub async fn restore_volume(&mut self, volume: &str, wanted: Overwrite) -> Result<Volume> {
+        let Overwrite { source, safety_snapshot, only_if_latest, keep_size } = wanted;
         let (entry, from, source) = {
             let config = self.array.config();
             let from = config.disk_named(&source)?;
             (
-                config.volumes.named(&volume)?.clone(),
+                config.volumes.named(volume)?.clone(),
                 from,
                 config.disk_name(from).unwrap_or_default().to_owned(),
             )

@@ -2,12 +2,13 @@
 
 use crate::request::verbs;
 use crate::service::schedules;
+use crate::status::{ArrayStatus, BriefStatus, Settings};
 use crate::transaction::Transaction;
-use crate::view::{ArrayStatus, BriefStatus, Settings};
 use crate::{Error, Result, check};
-use records::{Config, Edit, Record, ScheduleEntry};
-use serde::Serialize;
+use records::{Config, Edit, Record, ScheduleEntry, present};
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
+use utoipa::ToSchema;
 
 /// Longest time that the recycle bin keeps volumes, in seconds.
 const MAX_BIN_SECONDS: u64 = 366 * 24 * 3600;
@@ -20,58 +21,55 @@ const MAX_LOCK_SECONDS: RangeInclusive<u64> = 3600..=100 * 366 * 24 * 3600;
 /// Threads for connections of hosts.
 const THREADS: RangeInclusive<u16> = 1..=256;
 
-/// The array's state and space.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowArray;
-
-/// The array's state in few figures that cost little: for programs that ask again and again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowStatus;
-
-/// Settings of the array as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowSettings;
-
-/// Change the settings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeSettings(pub SettingsChange);
-
-/// What to set for the array as a whole; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to array settings. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SettingsChange {
-    /// What people call the array.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: Option<String>,
-    /// How long the recycle bin keeps a volume, in seconds.
-    pub bin_seconds: Option<u64>,
-    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    /// Recycle bin retention in seconds; a year at most.
+    pub recycle_bin_seconds: Option<u64>,
+    /// UNMAP throttle level: 0 (off) to 9 (384 MiB per second); each level below 9 doubles the rate.
+    #[schema(minimum = 0, maximum = 9)]
     pub unmap_throttle: Option<u8>,
-    /// How long after a scrub has ended the next one begins by itself, in seconds, an hour to a year; 0: never.
-    pub scrub_seconds: Option<u64>,
-    /// The time zone of schedules, by its name in the IANA database.
+    /// Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
+    pub scrub_every_seconds: Option<u64>,
+    /// Longest time for which a retention lock can be set, in seconds, an hour to a hundred years. It is no less than what schedules
+    /// and replications have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_retention_lock_seconds: Option<u64>,
+    /// Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
+    /// change are skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// Longest time for which a retention lock can be set, in seconds, an hour to a hundred years.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_lock_seconds: Option<u64>,
-    /// Threads for connections of hosts, or one for each processor; from the next start on.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Threads for connections of hosts, 1 to 256, from the next start on; `null`: one for each processor.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u16>)]
     pub threads: Option<Option<u16>>,
 }
 
 verbs! {
-    ShowArray -> ArrayStatus, Read "show" "array", Viewer
+    #![tag = "array"]
+
+    /// Get the identity, state, portals and capacity of the array
+    ShowArray {} -> ArrayStatus, Read "show" "array", Viewer, at GET "/array"
         => |tx, _| Ok(tx.array.status(&tx.array.config()));
-    ShowStatus -> BriefStatus, Read "show" "status", Viewer
+    /// Get the state, health and capacity of the array in brief
+    ///
+    /// It costs the array little: this is the path to poll.
+    ShowStatus {} -> BriefStatus, Read "show" "status", Viewer, at GET "/status"
         => |tx, _| Ok(tx.array.brief_status(&tx.array.config()));
-    ShowSettings -> Settings, Read "show" "settings", Viewer
+    /// Get the array settings
+    ShowSettings {} -> Settings, Read "show" "settings", Viewer, at GET "/settings"
         => |tx, _| Ok(tx.array.settings(&tx.array.config()));
-    ChangeSettings -> Settings, Change "change" "settings", Admin
-        => |tx, it| tx.change_settings(it.0).await;
+    /// Change the array settings
+    ChangeSettings { ; body change: SettingsChange } -> Settings, Change "change" "settings", Admin, at PATCH "/settings"
+        => |tx, it| tx.change_settings(it.change).await;
 }
 
 /// Refuses a limit of retention locks that is none, or that what is configured exceeds.
 fn check_max_lock(config: &Config, seconds: u64) -> Result<()> {
-    let refused = |message: String| Err(Error::invalid(message).about("max_lock_seconds"));
+    let refused = |message: String| Err(Error::invalid(message).about("max_retention_lock_seconds"));
     if !MAX_LOCK_SECONDS.contains(&seconds) {
         return refused("the longest retention lock is an hour to a hundred years".into());
     }
@@ -98,7 +96,7 @@ impl Transaction<'_> {
             check::name("array", &name)?;
             new.name = Some(name);
         }
-        if let Some(seconds) = change.bin_seconds {
+        if let Some(seconds) = change.recycle_bin_seconds {
             if seconds > MAX_BIN_SECONDS {
                 return Err(Error::invalid("the recycle bin keeps volumes for a year at most"));
             }
@@ -110,7 +108,7 @@ impl Transaction<'_> {
             }
             new.unmap_throttle = level;
         }
-        if let Some(seconds) = change.scrub_seconds {
+        if let Some(seconds) = change.scrub_every_seconds {
             if seconds != 0 && !SCRUB_INTERVAL_SECONDS.contains(&seconds) {
                 return Err(Error::invalid(
                     "a scrub begins by itself every hour at most and every year at least, or never (0)",
@@ -118,7 +116,7 @@ impl Transaction<'_> {
             }
             new.scrub_seconds = seconds;
         }
-        if let Some(seconds) = change.max_lock_seconds {
+        if let Some(seconds) = change.max_retention_lock_seconds {
             check_max_lock(&self.array.config(), seconds)?;
             new.max_lock_seconds = seconds;
         }

@@ -3,13 +3,14 @@
 
 use crate::ensure::Ensured;
 use records::{Identity, Labels};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{IntoParams, ToSchema};
 
 /// An object that a verb returns.
-pub trait Shape: Serialize + ToSchema + fmt::Debug + Send + 'static {
+pub trait Shape: Serialize + ToSchema + fmt::Debug + Send + Sized + 'static {
     /// How lists of such objects are described; none if no verb lists them.
     const LISTING: Option<Listing> = None;
 
@@ -164,4 +165,29 @@ pub fn some_time<S: Serializer>(seconds: &Option<u64>, serializer: S) -> Result<
 /// The identity of a volume or snapshot as hex digits.
 pub fn digits<S: Serializer>(id: &block::DiskId, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&id.digits())
+}
+
+/// The identity of a volume or snapshot that there may be.
+pub fn some_digits<S: Serializer>(id: &Option<block::DiskId>, serializer: S) -> Result<S::Ok, S::Error> {
+    id.map(|id| id.digits()).serialize(serializer)
+}
+
+/// A number as sixteen hex digits.
+pub fn sixteen_digits<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{number:016x}"))
+}
+
+/// A time that RFC 3339 has, as seconds since 1970.
+pub fn rfc3339<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let wrong = |text: &str| {
+        let detail = "is no time from 1970 to 9999: write it as in RFC 3339, such as 2030-12-31T23:59:59Z";
+        D::Error::custom(format_args!("{text:?} {detail}"))
+    };
+    text.map(|text| history::seconds(&text).ok_or_else(|| wrong(&text))).transpose()
+}
+
+/// A secret that is shown once, to the operator who asked for it.
+pub fn exposed<S: Serializer>(secret: &records::Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose())
 }

@@ -3,21 +3,26 @@
 
 use crate::array::Array;
 use crate::ensure::{Ensured, Existing};
-use crate::page::{ListPage, Listed, Paged};
+use crate::page::ListPage;
 use crate::request::verbs;
+use crate::shape::{rfc3339, some_time};
 use crate::transaction::Transaction;
 use crate::verb::Object;
 use crate::view::{Difference, DifferentExtent, Snapshot, SubjectName, some_of};
+use crate::volume::Deletion;
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Provisioning};
 use records::{
     DiskEntry, Edit, Labels, LabelsChange, Record, ScheduleEntry, SnapshotEntry, Stage, Topic, VolumeEntry,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use utoipa::{IntoParams, ToSchema};
 
+/// Extents of a comparison when no limit is asked for.
+const USUAL_EXTENTS: usize = 1000;
 /// Maximum number of extents of one answer to a comparison.
-pub const MAX_EXTENTS: usize = 100_000;
+const MAX_EXTENTS: usize = 100_000;
 /// Maximum number of volumes of one set of snapshots that is not of a group.
 const MAX_SOURCES: usize = 1000;
 
@@ -55,74 +60,62 @@ pub struct CreateSnapshotSet {
     pub labels: LabelsChange,
 }
 
-/// A volume of which a snapshot is to be taken.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// A volume to snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SnapshotSource {
-    /// The volume.
+    /// Volume.
     pub volume: String,
-    /// The snapshot's name.
+    /// Name of the snapshot; default: the volume name, a dot and the suffix.
     pub name: Option<String>,
-    /// Its labels, besides those of all.
+    /// Labels of the snapshot besides those of all.
+    #[serde(default, deserialize_with = "LabelsChange::set")]
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: LabelsChange,
 }
 
-/// All snapshots, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListSnapshots;
-
-/// One snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowSnapshot {
-    /// Its name.
-    pub name: String,
+/// Changes to a snapshot, one field per request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotChange {
+    /// New name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether hosts can write to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writable: Option<bool>,
+    /// Retention lock: it cannot be deleted or changed before this time. Must be in the future and later than the current lock.
+    #[serde(
+        default,
+        deserialize_with = "rfc3339",
+        serialize_with = "some_time",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub retain_until: Option<u64>,
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
+    pub labels: Option<LabelsChange>,
 }
 
-/// Change a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeSnapshot {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: SnapshotChange,
-}
-
-/// Delete a snapshot that no host sees: into the recycle bin, or permanently.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteSnapshot {
-    /// Its name.
-    pub name: String,
-    /// With its data and at once, instead of into the recycle bin.
-    pub eradicate: bool,
-}
-
-/// What differs between two volumes or snapshots.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CompareSnapshots {
-    /// The older one; nothing at all when none is given, so that everything mapped differs.
+/// Options of a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Comparison {
+    /// Older snapshot or volume; if omitted, all mapped extents are returned.
     pub base: Option<String>,
-    /// The newer one.
-    pub name: String,
-    /// Where to begin, in bytes.
-    pub from: u64,
-    /// Maximum number of extents.
-    pub most: usize,
-}
-
-/// What to change of a snapshot: one record at a time, as each is a step of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SnapshotChange {
-    /// Another name.
-    Name(String),
-    /// Whether hosts may write to it.
-    Writable(bool),
-    /// Retention lock: it can't be deleted or changed before this time, in seconds since 1970.
-    KeepUntil(u64),
-    /// Its labels.
-    Labels(LabelsChange),
+    /// Start offset in bytes: `next` of the previous response.
+    pub offset: Option<u64>,
+    /// Maximum number of extents, 100000 at most; default 1000.
+    #[param(minimum = 1, maximum = 100_000)]
+    pub limit: Option<usize>,
 }
 
 verbs! {
+    #![tag = "snapshots"]
+
     CreateSnapshots -> Ensured<Vec<Snapshot>>, Change "create" "snapshot", Operator,
         of |it, config| Object::of(&["subject"], &it.subject.shown(config))
         => |tx, it| tx.create_snapshots(it).await;
@@ -132,29 +125,33 @@ verbs! {
             Object::of(&[], &format!("of {}", some_of(&names)))
         }
         => |tx, it| tx.create_snapshot_set(it).await;
-    ListSnapshots -> Vec<Snapshot>, Read "list" "snapshot", Viewer
-        => |tx, it| Ok(it.part(tx.array, &ListPage::default()).items);
-    ShowSnapshot -> Snapshot, Read "show" "snapshot", Viewer, about name
+    /// List snapshots
+    ListSnapshots {} -> Vec<Snapshot>, Read "list" "snapshot", Viewer, at GET "/snapshots" part snapshot_page
+        => |tx, _| Ok(tx.array.snapshot_page(&ListPage::default()).items);
+    /// Get a snapshot
+    ShowSnapshot { name } -> Snapshot, Read "show" "snapshot", Viewer, about name, at GET "/snapshots/{name}"
         => |tx, it| {
             let config = tx.array.config();
             config.snapshots.named(&it.name).map(|found| tx.array.snapshot(&config, found))
         };
-    ChangeSnapshot -> Snapshot, Change "change" "snapshot", Operator, about name
+    /// Rename a snapshot, change its access, or extend its retention lock
+    ChangeSnapshot { name; body change: SnapshotChange } -> Snapshot, Change "change" "snapshot", Operator, about name,
+        at PATCH "/snapshots/{name}"
         => |tx, it| tx.change_snapshot(&it.name, it.change).await;
-    DeleteSnapshot -> (), Change "delete" "snapshot", Operator, about name
-        => |tx, it| tx.delete_snapshot(&it.name, it.eradicate).await;
-    CompareSnapshots -> Difference, Read "compare" "volume", Viewer, about name
-        => |tx, it| tx.array.compare(it.base, &it.name, it.from, it.most).await;
-}
-
-impl Paged for ListSnapshots {
-    type Item = Snapshot;
-
-    fn part(&self, array: &Array, page: &ListPage) -> Listed<Snapshot> {
-        let config = array.config();
-        let Listed { items, total } = page.of(&config.snapshots);
-        Listed { items: items.into_iter().map(|entry| array.snapshot(&config, entry)).collect(), total }
-    }
+    /// Delete a snapshot
+    ///
+    /// It must not be connected to a host. It moves to the recycle bin, or its data is eradicated.
+    DeleteSnapshot { name; query how: Deletion } -> (), Change "delete" "snapshot", Operator, about name,
+        at DELETE "/snapshots/{name}"
+        => |tx, it| tx.delete_snapshot(&it.name, it.how.eradicate).await;
+    /// List the extents that differ between a snapshot or volume and an older snapshot
+    CompareSnapshots {
+        /// Snapshot or volume
+        name;
+        query of: Comparison
+    } -> Difference, Read "compare" "volume", Viewer, about name,
+        at GET "/snapshots/{name}/diff" says "The differing extents"
+        => |tx, it| tx.array.compare(&it.name, it.of).await;
 }
 
 impl Transaction<'_> {
@@ -328,9 +325,9 @@ impl Transaction<'_> {
         let name = entry.name.as_str();
         let engine = &self.array.parts.engine;
         let refused = |error| Error::refused(&format!("snapshot {name:?} can't be changed"), error);
-        let what = match change {
-            SnapshotChange::Name(new) if new == entry.name => return self.snapshot_now(entry.id),
-            SnapshotChange::Name(new) => {
+        let what = match (change.name, change.writable, change.retain_until, change.labels) {
+            (Some(new), None, None, None) if new == entry.name => return self.snapshot_now(entry.id),
+            (Some(new), None, None, None) => {
                 check::snapshot_name(&new)?;
                 self.array.config().disk_name_free(&new)?;
                 let what = format!("was renamed {new:?}");
@@ -338,7 +335,7 @@ impl Transaction<'_> {
                 self.commit(vec![Edit::Put(Record::Snapshot(renamed))]).await?;
                 what
             }
-            SnapshotChange::Labels(labels) => {
+            (None, None, None, Some(labels)) => {
                 let labels = entry.labels.with(&labels)?;
                 if labels == entry.labels {
                     return self.snapshot_now(entry.id);
@@ -347,7 +344,7 @@ impl Transaction<'_> {
                 self.commit(vec![Edit::Put(Record::Snapshot(changed))]).await?;
                 "has other labels now".into()
             }
-            SnapshotChange::Writable(writable) => {
+            (None, Some(writable), None, None) => {
                 let before = engine.disk(entry.id).is_some_and(|disk| !disk.read_only);
                 engine
                     .set_read_only(entry.id, !writable, self.array.clock.retention_now())
@@ -357,7 +354,7 @@ impl Transaction<'_> {
                 self.note_change("snapshot", Some(name), [&before, &after]);
                 if writable { "was made writable".into() } else { "was made read-only".into() }
             }
-            SnapshotChange::KeepUntil(until) => {
+            (None, None, Some(until), None) => {
                 self.check_lock(Some(until))?;
                 if engine.disk(entry.id).is_some_and(|disk| !disk.read_only) {
                     return Err(Error::precondition(format!(
@@ -369,9 +366,14 @@ impl Transaction<'_> {
                     .keep_until(entry.id, until, self.array.clock.retention_now())
                     .await
                     .map_err(refused)?;
-                let [before, after] = [before, until].map(|it| json!({ "keep_until": history::utc(it) }));
+                let [before, after] = [before, until].map(|it| json!({ "retain_until": history::utc(it) }));
                 self.note_change("snapshot", Some(name), [&before, &after]);
                 format!("is kept until {}", history::utc(until))
+            }
+            _ => {
+                return Err(Error::invalid(
+                    "change one field of a snapshot per request: name, writable, retain_until or labels",
+                ));
             }
         };
         self.done("snapshot.changed", "snapshot", name, &what);
@@ -393,13 +395,9 @@ impl Transaction<'_> {
 
 impl Array {
     /// What differs between two disks, from a byte on; as far as one answer goes.
-    pub(crate) async fn compare(
-        &self,
-        base: Option<String>,
-        name: &str,
-        from: u64,
-        most: usize,
-    ) -> Result<Difference> {
+    pub(crate) async fn compare(&self, name: &str, of: Comparison) -> Result<Difference> {
+        let Comparison { base, offset, limit } = of;
+        let (from, most) = (offset.unwrap_or(0), limit.unwrap_or(USUAL_EXTENTS));
         let (old, new) = {
             let config = self.config();
             (base.map(|base| config.disk_named(&base)).transpose()?, config.disk_named(name)?)
@@ -412,9 +410,9 @@ impl Array {
         let found = found.map_err(|error| Error::refused(&format!("{name:?} can't be compared"), error))?;
         let extents = found.regions.iter().map(|region| DifferentExtent {
             offset: region.extent.lba * each,
-            bytes: region.extent.blocks * each,
+            length: region.extent.blocks * each,
             mapped: region.state == Provisioning::Mapped,
         });
-        Ok(Difference { extents: extents.collect(), next: found.next.map(|lba| lba * each) })
+        Ok(Difference { items: extents.collect(), next: found.next.map(|lba| lba * each) })
     }
 }

@@ -5,27 +5,22 @@ use crate::array::Array;
 use crate::request::verbs;
 use crate::service::usage_meter::Usage;
 use records::VolumeEntry;
-use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Space usage of a volume and its snapshots on the drives.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowVolumeSpace {
-    /// The volume.
-    pub name: String,
-}
-
-/// Space usage of the volumes of a group and their snapshots on the drives together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowGroupSpace {
-    /// The volume group.
-    pub name: String,
-}
-
 verbs! {
-    ShowVolumeSpace -> Usage, Read "show usage of" "volume", Viewer, about name
+    #![tag = "volumes"]
+
+    /// Get the space usage of a volume and its snapshots
+    ///
+    /// Scans all of their maps. What took long is not repeated at once: the answer may be as old as about fifty times what it took.
+    ShowVolumeSpace { name } -> Usage, Read "show usage of" "volume", Viewer, about name,
+        at GET "/volumes/{name}/space" says "The space usage"
         => |tx, it| tx.array.volume_usage(&it.name).await;
-    ShowGroupSpace -> Usage, Read "show usage of" "volume group", Viewer, about name
+    /// Get the space usage of the volumes of a group and their snapshots
+    ///
+    /// Scans all of their maps. What took long is not repeated at once: the answer may be as old as about fifty times what it took.
+    ShowGroupSpace { name } -> Usage, Read "show usage of" "volume group", Viewer, about name,
+        at GET "/groups/{name}/space" in "groups" says "The space usage"
         => |tx, it| tx.array.group_usage(&it.name).await;
 }
 

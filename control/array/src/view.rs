@@ -1,23 +1,26 @@
 //! Results of requests, and names in them: plain values.
 
 use crate::policy::PolicyInForce;
-use crate::shape::{digits, shapes, some_time, time};
+use crate::shape::{digits, shapes, sixteen_digits, some_digits, some_time, time};
+use crate::work::RecentPerformance;
 use block::DiskId;
-use engine::Ratios;
 use history::{Sample, Severity};
 use records::{
     Config, Content, Destination, GroupId, HostGroupId, HostId, Labels, Limits, Policy, Rule, ScheduleId,
     Scrub,
 };
-use serde::Serialize;
-use shelf::pool::{DriveStatus, KeySource, PoolStatus};
+use serde::{Serialize, Serializer};
+use shelf::pool::{DriveStatus, PoolStatus};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 use utoipa::ToSchema;
 
 shapes! {
+    Volume: "Volumes" "Volumes." "Sorted by name", labels;
+    Snapshot: "Snapshots" "Snapshots." "Sorted by name", labels;
+    BinnedDisk: "RecycleBin" "The contents of the recycle bin." "Newest last";
+    Difference;
     Group: "Groups" "Volume groups." "Sorted by name", labels;
     Schedule: "Schedules" "Schedules." "Sorted by name";
     Host: "Hosts" "Hosts." "Sorted by name", labels;
@@ -27,52 +30,70 @@ shapes! {
     Connection: "Connections" "Connections." "Sorted by volume";
 }
 
-/// A volume as an operator sees it. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Volume {
-    /// Its identity.
-    pub id: DiskId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Size that hosts see.
-    pub bytes: u64,
-    /// Logical block length: 512 or 4096.
-    pub block_bytes: u32,
-    /// Mapped by hosts.
+    /// Permanent identifier: 32 hex digits.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
+    pub id: DiskId,
+    /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub size: u64,
+    /// Logical block length in bytes: 512 or 4096.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub block_size: u32,
+    /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub mapped: u64,
-    /// The name that hosts know it by (VPD page 83h): `naa.` and 32 hex digits.
+    /// Identifier reported to hosts (NAA, VPD page 83h).
     pub naa: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// The volume group that it is in.
+    /// Volume group; `null` if it is in none.
     pub group: Option<String>,
-    /// Its identity.
+    /// Permanent identifier of the volume group.
+    #[schema(value_type = Option<String>)]
     pub group_id: Option<GroupId>,
-    /// What it was cloned from; `None` if that is gone.
+    /// Volume or snapshot that it was cloned from; `null` if it is no clone, or the source has been deleted.
     pub source: Option<String>,
-    /// The identity of what it was cloned from, even if that is gone.
+    /// Permanent identifier of the volume or snapshot that it was cloned from, even if that has been deleted.
+    #[serde(serialize_with = "some_digits")]
+    #[schema(value_type = Option<String>)]
     pub source_id: Option<DiskId>,
-    /// It takes no changes.
+    /// Whether writes are refused.
     pub read_only: bool,
-    /// What is set about its reduction.
+    /// Data reduction settings of this volume.
+    #[serde(serialize_with = "Policy::whole")]
     pub policy: Policy,
-    /// How its data are reduced: what is set, or inherited.
-    pub in_force: PolicyInForce,
-    /// What it may do in a second.
+    /// Effective data reduction settings for new writes.
+    pub policy_in_force: PolicyInForce,
+    /// QoS limits of this volume, in addition to those of its group.
+    #[serde(serialize_with = "Limits::whole")]
     pub limits: Limits,
-    /// RESERVE and RELEASE of SCSI-2 are commands of it.
+    /// Whether SCSI-2 RESERVE and RELEASE are supported.
     pub scsi2_reservations: bool,
-    /// Hosts may see it over iSCSI and over NVMe/TCP at once.
+    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once.
     pub mixed_transports: bool,
-    /// Its labels.
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
-    /// Number of its snapshots.
+    /// Number of snapshots.
     pub snapshots: usize,
-    /// What hosts did with it in the last seconds.
-    pub recent: Sample,
-    /// Its reduction when it was measured last.
+    /// Performance in the last five seconds.
+    #[serde(serialize_with = "RecentPerformance::serialize_of")]
+    #[schema(value_type = RecentPerformance)]
+    pub performance: Sample,
+    /// Data reduction when it was measured last, in the background: data with snapshots to the space that only it takes. `null`
+    /// if it was not measured, has no data, or shares all of them.
+    #[serde(serialize_with = "MeasuredReduction::serialize_ratio")]
+    #[schema(value_type = Option<f64>, extensions(("x-unit" = json!("ratio"))))]
     pub reduction: Option<MeasuredReduction>,
-    /// Its connections: hosts, then host groups.
+    /// Connections to hosts and host groups.
     pub connections: Vec<Connection>,
 }
 
@@ -90,40 +111,59 @@ impl MeasuredReduction {
     pub fn ratio(&self) -> Option<f64> {
         (self.physical > 0).then(|| self.data as f64 / self.physical as f64)
     }
+
+    /// The ratio of what was measured.
+    fn serialize_ratio<S: Serializer>(it: &Option<Self>, serializer: S) -> Result<S::Ok, S::Error> {
+        it.and_then(|it| it.ratio()).serialize(serializer)
+    }
 }
 
-/// A snapshot as an operator sees it. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Snapshot {
-    /// Its identity.
-    pub id: DiskId,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The volume that it was taken of; `None` if that is gone.
+    /// Permanent identifier: 32 hex digits.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
+    pub id: DiskId,
+    /// Source volume; `null` if it has been deleted.
     pub source: Option<String>,
-    /// The identity of that volume, even if it is gone.
+    /// Permanent identifier of the source volume, even if that has been deleted.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
     pub source_id: DiskId,
-    /// The schedule that took it; `None` if it was taken by hand, or the schedule is gone.
+    /// Schedule that took it; `null` if taken manually or the schedule has been deleted.
     pub schedule: Option<String>,
-    /// Those that were taken at one moment have the same number here.
+    /// Snapshot set: sixteen hex digits, equal for snapshots taken at the same instant.
+    #[serde(serialize_with = "sixteen_digits")]
+    #[schema(value_type = String)]
     pub set: u64,
-    /// When it was taken, in seconds since 1970.
+    /// Time at which it was taken.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// Size that hosts see.
-    pub bytes: u64,
-    /// Logical block length: 512 or 4096.
-    pub block_bytes: u32,
-    /// Mapped by hosts.
+    /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub size: u64,
+    /// Logical block length in bytes: 512 or 4096.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub block_size: u32,
+    /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub mapped: u64,
-    /// Hosts may write to it.
+    /// Whether hosts can write to it.
     pub writable: bool,
-    /// Retention lock: it can't be deleted or changed before this time, in seconds since 1970.
-    pub kept_until: Option<u64>,
-    /// The name that hosts know it by (VPD page 83h): `naa.` and 32 hex digits.
+    /// Retention lock: it cannot be deleted or changed before this time; `null`: not locked.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub retain_until: Option<u64>,
+    /// Identifier reported to hosts (NAA, VPD page 83h).
     pub naa: String,
-    /// Its labels.
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
-    /// Its connections: hosts, then host groups.
+    /// Connections to hosts and host groups.
     pub connections: Vec<Connection>,
 }
 
@@ -161,43 +201,61 @@ pub struct Schedule {
     pub snapshots: usize,
 }
 
-/// What differs between two volumes or snapshots, as far as one answer goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A page of differing extents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Difference {
-    /// In order. What was written with what was there before may be among them.
-    pub extents: Vec<DifferentExtent>,
-    /// Where to go on, in bytes; none at the end.
+    /// Differing extents by offset. May include extents rewritten with equal data.
+    pub items: Vec<DifferentExtent>,
+    /// Start offset of the next page in bytes; `null` at the end. A page without items may be followed by others.
     pub next: Option<u64>,
 }
 
-/// A run of bytes that differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A differing extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DifferentExtent {
-    /// Where it begins.
+    /// Offset in bytes.
     pub offset: u64,
-    /// How long it is.
-    pub bytes: u64,
-    /// Whether it is mapped on the newer one; it reads as zeros otherwise.
+    /// Length in bytes.
+    pub length: u64,
+    /// Whether it is mapped; otherwise it reads as zeros.
     pub mapped: bool,
 }
 
 /// A volume or snapshot in the recycle bin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct BinnedDisk {
-    /// Its identity.
+    /// Permanent identifier: 32 hex digits.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
     pub id: DiskId,
-    /// It is a snapshot.
-    pub snapshot: bool,
-    /// The name that it had.
+    /// Volume or snapshot.
+    pub kind: DiskKind,
+    /// Name before it was deleted.
     pub name: String,
-    /// Size that hosts saw.
-    pub bytes: u64,
-    /// Mapped by hosts.
+    /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub size: u64,
+    /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub mapped: u64,
-    /// When it was deleted, in seconds since 1970.
+    /// Deletion time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub deleted: u64,
-    /// When it will be eradicated, in seconds since 1970.
-    pub until: u64,
+    /// Time at which its data is eradicated.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub eradicated_after: u64,
+}
+
+/// Kind of deleted item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskKind {
+    /// A volume.
+    Volume,
+    /// A snapshot.
+    Snapshot,
 }
 
 /// A volume group.
@@ -371,137 +429,6 @@ pub struct NvmeAttachment {
     pub portals: Vec<SocketAddr>,
 }
 
-/// Settings of the array as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// What people call the array.
-    pub name: String,
-    /// How long the recycle bin keeps a volume, in seconds.
-    pub bin_seconds: u64,
-    /// How much UNMAP is slowed down: 0 not at all, 9 most.
-    pub unmap_throttle: u8,
-    /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
-    pub scrub_seconds: u64,
-    /// Longest time for which a retention lock can be set, in seconds.
-    pub max_lock_seconds: u64,
-    /// The time zone of schedules, by its name in the IANA database.
-    pub time_zone: String,
-    /// Threads for connections of hosts that are set; `None`: one for each processor.
-    pub threads: Option<u16>,
-    /// Threads that there are since the start.
-    pub threads_now: u16,
-    /// An option of the start sets them, whatever is set here.
-    pub threads_by_option: bool,
-}
-
-/// The memory that the process may use, by which its index, maps and connections are sized.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryLimit {
-    /// Bytes.
-    pub bytes: u64,
-    /// What limits it: the machine, or the file of a control group.
-    pub source: String,
-}
-
-/// The array as a whole.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ArrayStatus {
-    /// What people call it.
-    pub name: String,
-    /// Sixteen hex digits.
-    pub serial: String,
-    /// Version of the software.
-    pub version: String,
-    /// Whether it serves.
-    pub state: State,
-    /// iSCSI name of its target.
-    pub target_iqn: String,
-    /// Where hosts log in.
-    pub portals: Vec<SocketAddr>,
-    /// NQN of its subsystem for NVMe/TCP.
-    pub subsystem_nqn: String,
-    /// Where hosts connect over NVMe/TCP; none without it.
-    pub nvme_portals: Vec<SocketAddr>,
-    /// How long it has been serving.
-    pub uptime: Duration,
-    /// Space.
-    pub space: Space,
-    /// How many volumes there are.
-    pub volumes: usize,
-    /// How many hosts there are.
-    pub hosts: usize,
-    /// How many iSCSI sessions there are now.
-    pub sessions: usize,
-    /// How many controllers hosts have over NVMe/TCP now.
-    pub nvme_controllers: usize,
-    /// The memory that sizes follow.
-    pub memory: MemoryLimit,
-    /// What the drives' data key is locked with; `None` if the drives are not encrypted.
-    pub encryption: Option<KeySourceKind>,
-}
-
-/// How many alerts are open, acknowledged or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenAlerts {
-    /// All.
-    pub all: usize,
-    /// Those that are warnings.
-    pub warning: usize,
-    /// Those that are critical.
-    pub critical: usize,
-}
-
-/// The array in few figures.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BriefStatus {
-    /// What people call it.
-    pub name: String,
-    /// Sixteen hex digits.
-    pub serial: String,
-    /// Version of the software.
-    pub version: String,
-    /// Whether it serves.
-    pub state: State,
-    /// Alerts that are open.
-    pub alerts: OpenAlerts,
-    /// iSCSI name of its target.
-    pub target_iqn: String,
-    /// Space.
-    pub space: Space,
-}
-
-/// What the key of encrypted drives is locked with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeySourceKind {
-    /// A file.
-    File,
-    /// A passphrase.
-    Passphrase,
-    /// A key on a KMIP server.
-    Kmip,
-}
-
-impl KeySourceKind {
-    /// Of what an envelope says; `None` if its key has been destroyed.
-    pub(crate) fn of(source: &KeySource) -> Option<Self> {
-        match source {
-            KeySource::Erased => None,
-            KeySource::File => Some(Self::File),
-            KeySource::Passphrase { .. } => Some(Self::Passphrase),
-            KeySource::Kmip { .. } => Some(Self::Kmip),
-        }
-    }
-}
-
-/// Whether the array serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It does.
-    Online,
-    /// It stopped to protect data; the text says why.
-    Stopped(String),
-}
-
 /// How the drives protect what is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Protection {
@@ -530,37 +457,6 @@ pub(crate) fn called(drive: &DriveStatus) -> String {
         Some(name) => format!("the drive {name} in slot {}", drive.slot),
         None => format!("the drive in slot {}", drive.slot),
     }
-}
-
-/// Space in bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Space {
-    /// Sum of the volumes' sizes.
-    pub provisioned: u64,
-    /// Mapped by hosts.
-    pub mapped: u64,
-    /// Of that, zeros: they are stored nowhere.
-    pub zero: u64,
-    /// Logical data: what volumes and snapshots hold, each by itself, without zeros.
-    pub logical: u64,
-    /// Mapped on snapshots and not zeros; most of it is shared with volumes and other snapshots.
-    pub snapshot: u64,
-    /// Different data of volumes and snapshots: what is left after zero detection and deduplication.
-    pub unique: u64,
-    /// What they hold beyond that: what deduplication, clones and snapshots save.
-    pub shared: u64,
-    /// In use on the drives, after compression.
-    pub physical: u64,
-    /// In use on the drives by maps and other data of the array's own.
-    pub metadata: u64,
-    /// In use on the drives by what nothing refers to any more; cleaning wins it back as it is needed.
-    pub reclaimable: u64,
-    /// Free on the drives.
-    pub free: u64,
-    /// Usable on the drives.
-    pub total: u64,
-    /// The ratios between them.
-    pub ratios: Ratios,
 }
 
 /// A volume or a volume group, by name.

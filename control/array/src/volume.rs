@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::ensure::{Ensured, Existing};
-use crate::page::{ListPage, Listed, Paged};
+use crate::page::ListPage;
 use crate::request::verbs;
 use crate::transaction::{EmptyVolume, Transaction};
 use crate::verb::Object;
@@ -12,11 +12,12 @@ use crate::{Error, Result, check};
 use block::{Disk, DiskId, Geometry};
 use records::{
     DiskEntry, Edit, GroupId, Labels, LabelsChange, LimitsChange, PolicyChange, Record, Stage, Topic,
-    VolumeEntry,
+    VolumeEntry, present,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeSet;
+use utoipa::{IntoParams, ToSchema};
 
 /// Volumes that are created in one step: their records fit into one batch of the journal.
 pub(crate) const VOLUMES_PER_STEP: usize = 64;
@@ -71,62 +72,54 @@ pub struct CloneVolume {
     pub labels: LabelsChange,
 }
 
-/// All volumes, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListVolumes;
-
-/// One volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowVolume {
-    /// Its name.
-    pub name: String,
-}
-
-/// Change a volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeVolume {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: VolumeChange,
-}
-
-/// Delete a volume that no host sees: into the recycle bin, or permanently.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteVolume {
-    /// Its name.
-    pub name: String,
-    /// With its data and at once, instead of into the recycle bin.
-    pub eradicate: bool,
-}
-
-/// What to change of a volume; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to a volume. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct VolumeChange {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// Another size in bytes; hosts get a unit attention. Not together with anything else, as it is a step of its own.
-    pub bytes: Option<u64>,
-    /// Cut off the end and lose what is there. Without it a smaller size is refused.
+    /// New size in bytes. Must be the only field of the request besides `shrink`.
+    pub size: Option<u64>,
+    /// Allow a smaller size. Data after the new end is destroyed.
+    #[serde(default)]
     pub shrink: bool,
-    /// Another volume group, or none.
+    /// New volume group; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
     pub group: Option<Option<String>>,
-    /// How its data are reduced from now on.
+    /// Effective data reduction settings for new writes.
+    #[serde(default)]
     pub policy: PolicyChange,
-    /// What it may do in a second.
+    /// QoS limits.
+    #[serde(default)]
     pub limits: LimitsChange,
-    /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
+    /// Whether SCSI-2 RESERVE and RELEASE are supported.
     pub scsi2_reservations: Option<bool>,
-    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once.
+    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once. Reservations and atomic writes hold across both; clusters of
+    /// ESXi hosts do not support it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixed_transports: Option<bool>,
-    /// Whether it takes no changes. Not together with anything else, as it is a step of its own.
+    /// Whether writes are refused. Must be the only field of the request.
     pub read_only: Option<bool>,
-    /// Its labels.
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Option<String>>)]
     pub labels: LabelsChange,
 }
 
+/// Options for deleting a volume or snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Deletion {
+    /// Eradicate the data immediately instead of moving it to the recycle bin.
+    #[serde(default)]
+    pub eradicate: bool,
+}
+
 verbs! {
+    #![tag = "volumes"]
+
     CreateVolume -> Ensured<Volume>, Change "create" "volume", Operator, about name
         => |tx, it| tx.create_volume(it).await;
     CreateVolumes -> Ensured<Vec<Volume>>, Change "create" "volume", Operator,
@@ -134,27 +127,27 @@ verbs! {
         => |tx, it| tx.create_volumes(it).await;
     CloneVolume -> Ensured<Volume>, Change "clone" "volume", Operator, about name
         => |tx, it| tx.clone_volume(it).await;
-    ListVolumes -> Vec<Volume>, Read "list" "volume", Viewer
-        => |tx, it| Ok(it.part(tx.array, &ListPage::default()).items);
-    ShowVolume -> Volume, Read "show" "volume", Viewer, about name
+    /// List volumes
+    ListVolumes {} -> Vec<Volume>, Read "list" "volume", Viewer, at GET "/volumes" part volume_page
+        => |tx, _| Ok(tx.array.volume_page(&ListPage::default()).items);
+    /// Get a volume
+    ShowVolume { name } -> Volume, Read "show" "volume", Viewer, about name, at GET "/volumes/{name}"
         => |tx, it| {
             let config = tx.array.config();
             config.volumes.named(&it.name).map(|found| tx.array.volume(&config, found))
         };
-    ChangeVolume -> Volume, Change "change" "volume", Operator, about name
+    /// Change a volume
+    ///
+    /// A size change raises a unit attention condition on connected hosts.
+    ChangeVolume { name; body change: VolumeChange } -> Volume, Change "change" "volume", Operator, about name,
+        at PATCH "/volumes/{name}"
         => |tx, it| tx.change_volume(&it.name, it.change).await;
-    DeleteVolume -> (), Change "delete" "volume", Operator, about name
-        => |tx, it| tx.delete_volume(&it.name, it.eradicate).await;
-}
-
-impl Paged for ListVolumes {
-    type Item = Volume;
-
-    fn part(&self, array: &Array, page: &ListPage) -> Listed<Volume> {
-        let config = array.config();
-        let Listed { items, total } = page.of(&config.volumes);
-        Listed { items: array.volume_views(&config, &items), total }
-    }
+    /// Delete a volume
+    ///
+    /// It must not be connected to a host. It moves to the recycle bin, or its data is eradicated.
+    DeleteVolume { name; query how: Deletion } -> (), Change "delete" "volume", Operator, about name,
+        at DELETE "/volumes/{name}"
+        => |tx, it| tx.delete_volume(&it.name, it.how.eradicate).await;
 }
 
 impl Array {
@@ -274,12 +267,12 @@ impl Transaction<'_> {
     pub async fn change_volume(&mut self, name: &str, change: VolumeChange) -> Result<Volume> {
         let entry = self.array.config().volumes.named(name)?.clone();
         let alone = VolumeChange {
-            bytes: change.bytes,
+            size: change.size,
             shrink: change.shrink,
             read_only: change.read_only,
             ..VolumeChange::default()
         };
-        match (change.bytes, change.read_only) {
+        match (change.size, change.read_only) {
             (None, None) => {}
             (Some(bytes), None) if change == alone => {
                 return self.resize_volume(&entry, bytes, change.shrink).await;
@@ -352,7 +345,7 @@ impl Transaction<'_> {
             resized
                 .map_err(|error| Error::refused(&format!("volume {name:?} could not be resized"), error))?;
             self.array.parts.exports.notify(entry.id, export::Event::CapacityChanged);
-            let [before, after] = [now.bytes(), bytes].map(|bytes| json!({ "bytes": bytes }));
+            let [before, after] = [now.bytes(), bytes].map(|bytes| json!({ "size": bytes }));
             self.note_change("volume", Some(name), [&before, &after]);
             self.array.publish_change(Topic::Volumes);
             let what = format!("was resized from {} to {bytes} bytes", now.bytes());

@@ -17,7 +17,7 @@ use array::{Cell, Operation, Sample, Scope, Series, TimeRange};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -119,20 +119,6 @@ fn class(sample: &Sample, index: usize) -> Cell {
     sample.sum(|kind, _| array::kind(kind).is_some_and(|kind| kinds.contains(&kind)))
 }
 
-/// How much in a second.
-fn rate(count: u64, millis: u64) -> f64 {
-    if millis == 0 { 0.0 } else { round(count as f64 * 1000.0 / millis as f64) }
-}
-
-/// Three decimals are more than was measured.
-fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
-
-fn micros(nanos: u64) -> f64 {
-    round(nanos as f64 / 1000.0)
-}
-
 fn times(series: &Series) -> Vec<u64> {
     (0..series.samples.len() as u64).map(|index| series.span.from + index * series.span.width).collect()
 }
@@ -145,73 +131,4 @@ pub(super) fn csv(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>) 
     let text = text.and_then(|()| table.into_inner().map_err(|error| error.to_string()));
     let text = text.map_err(|error| Problem::internal(format!("a table could not be written: {error}")))?;
     Ok(([(CONTENT_TYPE, "text/csv; charset=utf-8")], text).into_response())
-}
-
-/// Performance of one kind of command.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Work {
-    /// Commands per second.
-    #[schema(extensions(("x-unit" = json!("1/s"))))]
-    pub(super) iops: f64,
-    /// Bytes per second.
-    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
-    pub(super) bytes_per_second: f64,
-    /// Failed commands.
-    failures: u64,
-    /// Latency.
-    pub(super) latency_us: Latency,
-}
-
-/// Latency in microseconds; `null` without commands.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Latency {
-    /// Mean.
-    pub(super) mean: Option<f64>,
-    /// Median.
-    p50: Option<f64>,
-    /// 95th percentile.
-    p95: Option<f64>,
-    /// 99th percentile.
-    p99: Option<f64>,
-    /// Maximum.
-    max: Option<f64>,
-}
-
-/// Performance of an object in the last seconds.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RecentPerformance)]
-pub struct Recent {
-    /// Commands per second.
-    #[schema(extensions(("x-unit" = json!("1/s"))))]
-    iops: f64,
-    /// Bytes per second.
-    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
-    bytes_per_second: f64,
-    /// Mean latency in microseconds; `null` without commands.
-    latency_us: Option<f64>,
-}
-
-impl Recent {
-    pub(super) fn of(sample: &Sample) -> Self {
-        let work = Work::of(&sample.sum(|_, _| true), sample.millis);
-        Self { iops: work.iops, bytes_per_second: work.bytes_per_second, latency_us: work.latency_us.mean }
-    }
-}
-
-impl Work {
-    pub(super) fn of(cell: &Cell, millis: u64) -> Self {
-        let part = |part| cell.latency.quantile(part).map(micros);
-        Self {
-            iops: rate(cell.latency.count(), millis),
-            bytes_per_second: rate(cell.bytes, millis),
-            failures: cell.failures,
-            latency_us: Latency {
-                mean: cell.latency.mean().map(|nanos| round(nanos / 1000.0)),
-                p50: part(0.5),
-                p95: part(0.95),
-                p99: part(0.99),
-                max: part(1.0),
-            },
-        }
-    }
 }

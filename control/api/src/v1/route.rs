@@ -8,7 +8,7 @@ use super::label::selector;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named, Optional};
-use crate::list::{Labelled, List, PARTIAL, PartialList, WholeList, list};
+use crate::list::{Items, Labelled, List, PARTIAL, PartialList, list, paged};
 use crate::problem::{Problem, Problems};
 use array::{BodyForm, Form, Listing, Method, Outcome, Route, Routed, Shape, Visitor};
 use axum::Json;
@@ -19,7 +19,7 @@ use axum::routing::{MethodFilter, on};
 use utoipa::openapi::path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::{ResponseBuilder, Responses};
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{Content, HttpMethod, PathItem, Ref, RefOr, Required};
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -72,7 +72,14 @@ async fn handle<R: Routed>(State(context): State<Context>, request: Request) -> 
         None => None,
     };
     let body = body_of::<R>(Request::from_parts(parts, body), &context).await?;
-    let done = perform(operator, &context, R::assemble(path, query, body)).await?.objects();
+    let request = R::assemble(path, query, body);
+    let part = match part {
+        Some(part) if R::PAGE.is_some() => {
+            return paged(operator, &context, request, part).await;
+        }
+        part => part,
+    };
+    let done = perform(operator, &context, request).await?.objects();
     if let Some((part, selector)) = part {
         let is_selected = |object: &<R::Answer as Outcome>::Object| {
             object.labels().is_none_or(|labels| selector.selects(labels))
@@ -84,7 +91,7 @@ async fn handle<R: Routed>(State(context): State<Context>, request: Request) -> 
     Ok(match R::Answer::FORM {
         Form::Nothing => status.into_response(),
         Form::One | Form::Ensured => (status, Json(done.items.first())).into_response(),
-        Form::List => (status, Json(WholeList::of(&done.items))).into_response(),
+        Form::List => (status, Json(Items::from(done.items))).into_response(),
     })
 }
 
@@ -167,7 +174,7 @@ fn responses<R: Routed>() -> Responses {
         response.build()
     };
     let object = reference::<<R::Answer as Outcome>::Object>();
-    let list = || Ref::from_schema_name(<R::Answer as Outcome>::Object::LISTING.map_or("", |it| it.name));
+    let list = || reference::<Items<<R::Answer as Outcome>::Object>>();
     let (about, content) = match form {
         Form::Nothing => ("Deleted".into(), vec![]),
         Form::One | Form::Ensured => (format!("The {noun}"), vec![("application/json", object.clone())]),
@@ -205,8 +212,7 @@ fn schemas<R: Routed>() -> Schemas {
     add::<Problem>(&mut schemas);
     if R::Answer::FORM == Form::List {
         add::<PartialList>(&mut schemas);
-        let listing = <R::Answer as Outcome>::Object::LISTING;
-        schemas.extend(listing.map(list_schema::<<R::Answer as Outcome>::Object>));
+        add::<Items<<R::Answer as Outcome>::Object>>(&mut schemas);
     }
     schemas
 }
@@ -214,20 +220,6 @@ fn schemas<R: Routed>() -> Schemas {
 fn add<T: ToSchema>(schemas: &mut Schemas) {
     schemas.push((T::name().into_owned(), T::schema()));
     T::schemas(schemas);
-}
-
-/// The schema of a list of objects.
-fn list_schema<T: Shape>(listing: Listing) -> (String, RefOr<Schema>) {
-    let items = ArrayBuilder::new().items(reference::<T>()).description(Some(listing.order));
-    let total = "Total count, regardless of `limit` and `offset`.";
-    let total = ObjectBuilder::new().schema_type(Type::Integer).description(Some(total)).minimum(Some(0));
-    let list = ObjectBuilder::new()
-        .description(Some(listing.about))
-        .property("items", items)
-        .required("items")
-        .property("total", total)
-        .required("total");
-    (listing.name.into(), list.into())
 }
 
 #[cfg(test)]

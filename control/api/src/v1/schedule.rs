@@ -1,7 +1,7 @@
 //! The run of a snapshot schedule.
 
 use super::handler::{Answer, operations, perform};
-use super::snapshot::{Snapshot, Snapshots};
+use super::snapshot::Snapshots;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Named;
@@ -28,6 +28,5 @@ async fn run_schedule(
     Named(name): Named<String>,
 ) -> Answer<Snapshots> {
     let taken = perform(operator, &context, array::RunSchedule { name, now: true }).await?;
-    let items: Vec<_> = taken.into_iter().map(Snapshot::from).collect();
-    Ok(Json(Snapshots { total: items.len(), items }))
+    Ok(Json(taken.into()))
 }

@@ -1,23 +1,18 @@
-//! Volumes.
+//! Creating volumes: one, which may be a clone, or many.
 
-use super::handler::{
-    Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
-};
-use super::label::{selector, setting};
-use super::performance::Recent;
+use super::handler::{Created, created, operations, perform};
+use super::label::setting;
 use crate::Context;
 use crate::auth::Operator;
-use crate::body::{Asked, Body, Named};
-use crate::list::{Labelled, List, PartialList, paged};
+use crate::body::Body;
+use crate::list::Items;
 use crate::problem::{Problem, Problems};
-use array::{Connection, Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
-use axum::Json;
+use array::Volume;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
 /// Block length of a volume when none is asked for, in bytes: what every host can use.
@@ -25,79 +20,11 @@ const BLOCK_BYTES: u32 = 512;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(operations!(list_volumes: ListVolumes, create_volume: CreateVolume))
-        .routes(
-            operations!(show_volume: ShowVolume, change_volume: ChangeVolume, delete_volume: DeleteVolume),
-        )
+        .routes(operations!(create_volume: CreateVolume))
         .routes(operations!(create_volumes: CreateVolumes))
-        .routes(operations!(restore_volume: RestoreVolume))
 }
 
-/// A volume.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Volume {
-    /// Name.
-    name: String,
-    /// Permanent identifier: 32 hex digits.
-    id: String,
-    /// Size presented to hosts, in bytes.
-    #[schema(extensions(("x-unit" = json!("bytes"))))]
-    size: u64,
-    /// Logical block length in bytes: 512 or 4096.
-    #[schema(extensions(("x-unit" = json!("bytes"))))]
-    block_size: u32,
-    /// Mapped (written and not unmapped) bytes.
-    #[schema(extensions(("x-unit" = json!("bytes"))))]
-    mapped: u64,
-    /// Identifier reported to hosts (NAA, VPD page 83h).
-    naa: String,
-    /// Creation time.
-    #[schema(format = DateTime)]
-    created: String,
-    /// Volume group; `null` if it is in none.
-    group: Option<String>,
-    /// Permanent identifier of the volume group.
-    group_id: Option<String>,
-    /// Volume or snapshot that it was cloned from; `null` if it is no clone, or the source has been deleted.
-    source: Option<String>,
-    /// Permanent identifier of the volume or snapshot that it was cloned from, even if that has been deleted.
-    source_id: Option<String>,
-    /// Whether writes are refused.
-    read_only: bool,
-    /// Data reduction settings of this volume.
-    #[serde(serialize_with = "Policy::whole")]
-    policy: Policy,
-    /// Effective data reduction settings for new writes.
-    policy_in_force: PolicyInForce,
-    /// QoS limits of this volume, in addition to those of its group.
-    #[serde(serialize_with = "Limits::whole")]
-    limits: Limits,
-    /// Whether SCSI-2 RESERVE and RELEASE are supported.
-    scsi2_reservations: bool,
-    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once.
-    mixed_transports: bool,
-    /// Labels.
-    labels: BTreeMap<String, String>,
-    /// Number of snapshots.
-    snapshots: usize,
-    /// Performance in the last five seconds.
-    performance: Recent,
-    /// Data reduction when it was measured last, in the background: data with snapshots to the space that only it takes. `null`
-    /// if it was not measured, has no data, or shares all of them.
-    #[schema(extensions(("x-unit" = json!("ratio"))))]
-    reduction: Option<f64>,
-    /// Connections to hosts and host groups.
-    connections: Vec<Connection>,
-}
-
-/// Volumes.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Volumes {
-    /// Sorted by name unless `sort` is given.
-    pub items: Vec<Volume>,
-    /// Total count, regardless of `limit` and `offset`.
-    pub total: usize,
-}
+type Volumes = Items<Volume>;
 
 /// A new volume: empty with a `size`, or a clone of a `source`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -177,82 +104,6 @@ impl NumberedNames {
     }
 }
 
-/// Changes to a volume. Omitted fields keep their values.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeChange {
-    /// New name.
-    name: Option<String>,
-    /// New size in bytes. Must be the only field of the request besides `shrink`.
-    size: Option<u64>,
-    /// Allow a smaller size. Data after the new end is destroyed.
-    #[serde(default)]
-    shrink: bool,
-    /// New volume group; `null`: none.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<String>)]
-    group: Option<Option<String>>,
-    /// Effective data reduction settings for new writes.
-    #[serde(default)]
-    policy: PolicyChange,
-    /// QoS limits.
-    #[serde(default)]
-    limits: LimitsChange,
-    /// Whether SCSI-2 RESERVE and RELEASE are supported.
-    scsi2_reservations: Option<bool>,
-    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once. Reservations and atomic writes hold across both; clusters of
-    /// ESXi hosts do not support it.
-    mixed_transports: Option<bool>,
-    /// Whether writes are refused. Must be the only field of the request.
-    read_only: Option<bool>,
-    /// Labels to set, and to remove with `null`; others are kept.
-    #[serde(default)]
-    labels: BTreeMap<String, Option<String>>,
-}
-
-/// The source of a volume restore.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Overwrite {
-    /// Snapshot or volume whose contents and size the volume takes.
-    source: String,
-    /// First take a snapshot of the current contents whose name has this suffix. A snapshot of the volume that has the name
-    /// already is kept instead, so that a repeated request does not save what was restored.
-    safety_snapshot: Option<String>,
-    /// Refuse the restore if the volume has snapshots that are newer than the source.
-    #[serde(default)]
-    only_if_latest: bool,
-    /// Keep the size of the volume: what is beyond the end of a smaller source reads as zeros; a larger source is refused.
-    #[serde(default)]
-    keep_size: bool,
-}
-
-/// Options for deleting a volume or snapshot.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct Deletion {
-    /// Eradicate the data immediately instead of moving it to the recycle bin.
-    #[serde(default)]
-    pub eradicate: bool,
-}
-
-/// List volumes
-#[utoipa::path(get, path = "/api/v1/volumes", tag = "volumes", params(List, Labelled), responses(
-    (status = 200, description = "The volumes", content(
-        (Volumes = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
-    Problems,
-))]
-async fn list_volumes(
-    operator: Operator,
-    State(context): State<Context>,
-    Asked(part): Asked<List>,
-    Asked(Labelled { label }): Asked<Labelled>,
-) -> Result<Response, Problem> {
-    let wanted = selector(label.as_deref())?;
-    paged::<_, Volume>(operator, &context, array::ListVolumes, (wanted, part)).await
-}
-
 /// Create a volume, or clone a volume or snapshot
 #[utoipa::path(post, path = "/api/v1/volumes", tag = "volumes", request_body = NewVolume, responses(
     (status = 201, description = "The volume", body = Volume),
@@ -315,122 +166,6 @@ async fn create_volumes(
         perform(operator, &context, array::CreateVolumes { names, bytes, block_bytes, group, labels })
             .await?,
     )
-}
-
-/// Get a volume
-#[utoipa::path(get, path = "/api/v1/volumes/{name}", tag = "volumes", params(("name" = String, Path,)), responses(
-    (status = 200, description = "The volume", body = Volume),
-    Problems,
-))]
-async fn show_volume(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(name): Named<String>,
-) -> Answer<Volume> {
-    let it = perform(operator, &context, array::ShowVolume { name }).await?;
-    Ok(Json(it.into()))
-}
-
-/// Change a volume
-///
-/// A size change raises a unit attention condition on connected hosts.
-#[utoipa::path(patch, path = "/api/v1/volumes/{name}", tag = "volumes", params(("name" = String, Path,)),
-    request_body = VolumeChange, responses(
-    (status = 200, description = "The volume", body = Volume),
-    Problems,
-))]
-async fn change_volume(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(volume): Named<String>,
-    Body(change): Body<VolumeChange>,
-) -> Answer<Volume> {
-    let change = array::VolumeChange {
-        name: change.name,
-        bytes: change.size,
-        shrink: change.shrink,
-        group: change.group,
-        policy: change.policy,
-        limits: change.limits,
-        scsi2_reservations: change.scsi2_reservations,
-        mixed_transports: change.mixed_transports,
-        read_only: change.read_only,
-        labels: array::LabelsChange(change.labels),
-    };
-    let done = perform(operator, &context, array::ChangeVolume { name: volume, change }).await?;
-    Ok(Json(done.into()))
-}
-
-/// Delete a volume
-///
-/// It must not be connected to a host. It moves to the recycle bin, or its data is eradicated.
-#[utoipa::path(delete, path = "/api/v1/volumes/{name}", tag = "volumes",
-    params(("name" = String, Path,), Deletion), responses(
-    (status = 204, description = "Deleted"),
-    Problems,
-))]
-async fn delete_volume(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(name): Named<String>,
-    Asked(Deletion { eradicate }): Asked<Deletion>,
-) -> NoContent {
-    no_content(perform(operator, &context, array::DeleteVolume { name, eradicate }).await?)
-}
-
-/// Restore a volume from a snapshot or another volume
-///
-/// The current contents are lost. Connected hosts are notified by a unit attention condition.
-#[utoipa::path(post, path = "/api/v1/volumes/{name}/restore", tag = "volumes", params(("name" = String, Path,)),
-    request_body = Overwrite, responses(
-    (status = 200, description = "The volume", body = Volume),
-    Problems,
-))]
-async fn restore_volume(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(volume): Named<String>,
-    Body(overwrite): Body<Overwrite>,
-) -> Answer<Volume> {
-    let Overwrite { source, safety_snapshot, only_if_latest, keep_size } = overwrite;
-    let action = array::RestoreVolume { volume, source, safety_snapshot, only_if_latest, keep_size };
-    let done = perform(operator, &context, action).await?;
-    Ok(Json(done.into()))
-}
-
-impl From<Vec<array::Volume>> for Volumes {
-    fn from(all: Vec<array::Volume>) -> Self {
-        Self { total: all.len(), items: all.into_iter().map(Into::into).collect() }
-    }
-}
-
-impl From<array::Volume> for Volume {
-    fn from(volume: array::Volume) -> Self {
-        Self {
-            name: volume.name,
-            id: digits(volume.id),
-            size: volume.bytes,
-            block_size: volume.block_bytes,
-            mapped: volume.mapped,
-            naa: volume.naa,
-            created: utc(volume.created),
-            group: volume.group,
-            group_id: volume.group_id.map(digits),
-            source: volume.source,
-            source_id: volume.source_id.map(digits),
-            read_only: volume.read_only,
-            policy: volume.policy,
-            policy_in_force: volume.in_force,
-            limits: volume.limits,
-            scsi2_reservations: volume.scsi2_reservations,
-            mixed_transports: volume.mixed_transports,
-            labels: volume.labels.into(),
-            snapshots: volume.snapshots,
-            performance: Recent::of(&volume.recent),
-            reduction: volume.reduction.and_then(|it| it.ratio()),
-            connections: volume.connections,
-        }
-    }
 }
 
 #[cfg(test)]

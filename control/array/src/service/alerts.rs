@@ -7,7 +7,7 @@ use crate::bus::{EventBus, Update};
 use crate::catalogue;
 use crate::condition::Conditions;
 use crate::env::Env;
-use crate::view::OpenAlerts;
+use crate::status::OpenAlerts;
 use crate::{Error, Result};
 use history::{Alert, AlertChange, AlertState, Condition, Severity, Store};
 use parking_lot::Mutex;

@@ -6,15 +6,18 @@ use crate::configuration::Configuration;
 use crate::env::Env;
 use crate::machine::Machine;
 use crate::parts::Parts;
+use crate::shape::shapes;
 use crate::view::MeasuredReduction;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::{Engine, Exclusive};
 use parking_lot::Mutex;
 use records::Config;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use utoipa::ToSchema;
 
 /// Most of the time that the background measures is one part in this many.
 const TIME_DIVISOR: u32 = 50;
@@ -30,28 +33,40 @@ const MAX_AGE_SECONDS: u64 = 3600;
 const KEPT_MIN_LOOKS: u64 = 512;
 const KEPT_PER_LOOK: Duration = Duration::from_millis(1);
 
-/// Space of some volumes with their snapshots, in bytes. What others hold as well is in none of the exclusive figures,
-/// the recycle bin and clones included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Space usage of volumes with their snapshots, in bytes. Data shared with other volumes, clones or the recycle bin is not
+/// counted in `unique`, `physical` and `metadata`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Usage {
-    /// Sum of the volumes' sizes.
+    /// Provisioned: sum of the volume sizes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub provisioned: u64,
-    /// Mapped by hosts on the volumes.
+    /// Mapped bytes of the volumes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub mapped: u64,
-    /// Of that, zeros: they are mapped and stored nowhere.
+    /// Mapped zero bytes, which occupy no space.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub zero: u64,
-    /// How many snapshots they have.
+    /// Number of snapshots.
     pub snapshots: usize,
-    /// Mapped on the snapshots and not zeros; most of it is shared with the volumes.
+    /// Mapped non-zero bytes of the snapshots, mostly shared with the volumes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub snapshot: u64,
-    /// Distinct data that only they hold.
+    /// Unique bytes held only by them.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub unique: u64,
-    /// What they hold beyond that: it repeats, or others hold it as well.
+    /// Bytes that are deduplicated or shared with others.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub shared: u64,
-    /// What the distinct data take on the drives, after compression: it comes back when all of them are eradicated.
+    /// Physical bytes of the unique data after compression, freed when all of them are eradicated.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub physical: u64,
-    /// What maps of theirs take on the drives, which comes back as well.
+    /// Physical bytes of their maps, freed likewise.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
     pub metadata: u64,
+}
+
+shapes! {
+    Usage;
 }
 
 /// A measurement that answers requests for the same volumes until they have other snapshots, or until it is too old.

@@ -3,10 +3,10 @@
 use crate::rig::{Rig, Step, Up, ok, refused, steps};
 use array::{
     Caller, ChangeVolume, Chap, CloneVolume, Connection, CreateConnection, CreateGroup, CreateHost,
-    CreateSnapshots, CreateVolume, DeleteConnection, DeleteHost, DeleteSnapshot, DeleteVolume, Error, Host,
-    Kind, LabelsChange, ListConnections, ListHosts, ListRecycleBin, ListSnapshots, ListVolumes, PeerName,
-    PolicyChange, RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowVolume, Snapshot, SubjectName, Volume,
-    VolumeChange,
+    CreateSnapshots, CreateVolume, DeleteConnection, DeleteHost, DeleteSnapshot, DeleteVolume, Deletion,
+    Error, Host, Kind, LabelsChange, ListConnections, ListHosts, ListRecycleBin, ListSnapshots, ListVolumes,
+    Overwrite, PeerName, PolicyChange, Restore, RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowVolume,
+    Snapshot, SubjectName, Volume, VolumeChange,
 };
 use block::Disk;
 use std::collections::BTreeSet;
@@ -43,11 +43,11 @@ fn disconnect(volume: &str, host: &str) -> DeleteConnection {
 }
 
 fn delete(name: &str) -> DeleteVolume {
-    DeleteVolume { name: name.into(), eradicate: true }
+    DeleteVolume { name: name.into(), how: Deletion { eradicate: true } }
 }
 
 fn resize(name: &str, bytes: u64, shrink: bool) -> ChangeVolume {
-    let change = VolumeChange { bytes: Some(bytes), shrink, ..VolumeChange::default() };
+    let change = VolumeChange { size: Some(bytes), shrink, ..VolumeChange::default() };
     ChangeVolume { name: name.into(), change }
 }
 
@@ -81,16 +81,16 @@ async fn a_volume_lives_from_creation_to_deletion() {
     let rig = Rig::new();
     let up = rig.up().await;
     let made = ok(&up, create("db1")).await.object;
-    assert_eq!((made.bytes, made.block_bytes, made.mapped), (GIB, 512, 0));
+    assert_eq!((made.size, made.block_size, made.mapped), (GIB, 512, 0));
     assert_eq!(volume(&up, "db1").await.unwrap(), made);
     assert_eq!(refused(&up, create("a/b")).await.kind, Kind::Invalid);
 
     ok(&up, resize("db1", 2 * GIB, false)).await;
-    assert_eq!(volume(&up, "db1").await.unwrap().bytes, 2 * GIB);
+    assert_eq!(volume(&up, "db1").await.unwrap().size, 2 * GIB);
     let smaller = refused(&up, resize("db1", GIB, false)).await;
     assert_eq!(smaller.kind, Kind::Precondition);
     ok(&up, resize("db1", GIB, true)).await;
-    assert_eq!(volume(&up, "db1").await.unwrap().bytes, GIB);
+    assert_eq!(volume(&up, "db1").await.unwrap().size, GIB);
 
     ok(&up, delete("db1")).await;
     assert_eq!(volume(&up, "db1").await.unwrap_err().kind, Kind::NotFound);
@@ -170,7 +170,7 @@ async fn a_clone_has_the_size_of_its_source() {
         .await;
     ok(&up, CloneVolume { source: "gold".into(), name: "vm1".into(), ..CloneVolume::default() }).await;
     let clone = volume(&up, "vm1").await.unwrap();
-    assert_eq!((clone.bytes, clone.block_bytes), (GIB, 4096));
+    assert_eq!((clone.size, clone.block_size), (GIB, 4096));
     let missing = CloneVolume { source: "nothing".into(), name: "vm2".into(), ..CloneVolume::default() };
     assert_eq!(refused(&up, missing).await.kind, Kind::NotFound);
 }
@@ -230,10 +230,13 @@ fn script() -> Vec<Step> {
         resize("a", 2 * GIB, false),
         CloneVolume { source: "a".into(), name: "c".into(), ..CloneVolume::default() },
         take("a"),
-        RestoreVolume { volume: "c".into(), source: "a.s".into(), ..RestoreVolume::default() },
-        DeleteSnapshot { name: "a.s".into(), eradicate: false },
-        RestoreFromRecycleBin { which: "a.s".into(), name: Some("a.t".into()) },
-        DeleteSnapshot { name: "a.t".into(), eradicate: true },
+        RestoreVolume {
+            name: "c".into(),
+            change: Overwrite { source: "a.s".into(), ..Overwrite::default() }
+        },
+        DeleteSnapshot { name: "a.s".into(), how: Deletion { eradicate: false } },
+        RestoreFromRecycleBin { id: "a.s".into(), change: Restore { name: Some("a.t".into()) } },
+        DeleteSnapshot { name: "a.t".into(), how: Deletion { eradicate: true } },
         disconnect("b", "web1"),
         delete("b"),
         host("web2", "iqn.1993-08.org.debian:01:web2"),
@@ -358,8 +361,8 @@ type Names = (Vec<(String, u64)>, Vec<String>, Vec<(String, Option<String>, u16)
 
 fn names(picture: &Picture) -> Names {
     let (volumes, snapshots, hosts, connections) = picture;
-    let volumes = volumes.iter().map(|volume| (volume.name.clone(), volume.bytes));
-    let disks = volumes.chain(snapshots.iter().map(|snapshot| (snapshot.name.clone(), snapshot.bytes)));
+    let volumes = volumes.iter().map(|volume| (volume.name.clone(), volume.size));
+    let disks = volumes.chain(snapshots.iter().map(|snapshot| (snapshot.name.clone(), snapshot.size)));
     let hosts = hosts.iter().map(|host| host.name.clone()).collect();
     let connection = |it: &Connection| (it.volume.clone(), it.host.clone(), it.lun);
     (disks.collect(), hosts, connections.iter().map(connection).collect())
@@ -373,7 +376,8 @@ async fn an_array_that_stopped_says_so_and_changes_nothing() {
     assert_eq!(refused(&up, create("a")).await.kind, Kind::Failed);
     assert!(volumes(&up).await.is_empty());
     let status = ok(&up, ShowArray).await;
-    assert!(matches!(status.state, array::State::Stopped(why) if why.contains("power")));
+    assert_eq!(status.state, array::State::Stopped);
+    assert!(status.reason.unwrap().contains("power"));
 }
 
 #[tokio::test]

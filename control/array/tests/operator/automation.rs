@@ -5,10 +5,10 @@ use array::{
     Attachment, Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSnapshot, ChangeVolume, Chap,
     CloneVolume, CreateConnection, CreateGroup, CreateHost, CreateHostGroup, CreateSchedule,
     CreateSnapshotSet, CreateSnapshots, CreateToken, CreateUser, CreateVolume, Credential, DeleteConnection,
-    DeleteSnapshot, DeleteVolume, Ensured, EradicateFromRecycleBin, Error, GroupChange, HostChange,
+    DeleteSnapshot, DeleteVolume, Deletion, Ensured, EradicateFromRecycleBin, Error, GroupChange, HostChange,
     HostGroupChange, Identity, Kind, LabelsChange, ListAudit, ListHosts, ListRecycleBin, ListSnapshots,
-    ListVolumes, Page, PeerName, RestoreVolume, Role, Rule, Secret, ShowConnection, ShowGroup, ShowHost,
-    ShowHostGroup, ShowSchedule, ShowSnapshot, ShowStatus, ShowVolume, Snapshot, SnapshotChange,
+    ListVolumes, Overwrite, Page, PeerName, RestoreVolume, Role, Rule, Secret, ShowConnection, ShowGroup,
+    ShowHost, ShowHostGroup, ShowSchedule, ShowSnapshot, ShowStatus, ShowVolume, Snapshot, SnapshotChange,
     SnapshotSource, SubjectName, Volume, VolumeChange,
 };
 
@@ -87,7 +87,7 @@ async fn an_identity_is_an_address_that_no_renaming_breaks() {
     let change =
         VolumeChange { name: renamed("db2"), group: Some(Some(group.clone())), ..VolumeChange::default() };
     assert_eq!(ok(&up, ChangeVolume { name: id.clone(), change }).await.group.as_deref(), Some("sql"));
-    let change = SnapshotChange::Name("gold".into());
+    let change = SnapshotChange { name: Some("gold".into()), ..SnapshotChange::default() };
     ok(&up, ChangeSnapshot { name: snapshot.clone(), change }).await;
     let change = GroupChange { name: renamed("oltp"), ..GroupChange::default() };
     ok(&up, ChangeGroup { name: group.clone(), change }).await;
@@ -128,10 +128,10 @@ async fn an_identity_is_an_address_that_no_renaming_breaks() {
     let trail = ok(&up, ListAudit { page }).await;
     assert!(trail[0].attempt.detail.contains("db2 from host group farm"), "{}", trail[0].attempt.detail);
 
-    ok(&up, DeleteVolume { name: id.clone(), eradicate: false }).await;
+    ok(&up, DeleteVolume { name: id.clone(), how: Deletion { eradicate: false } }).await;
     let binned = refused(&up, ShowVolume { name: id.clone() }).await;
     assert_eq!(binned.kind, Kind::NotFound, "it is in the recycle bin");
-    ok(&up, EradicateFromRecycleBin { which: id.clone() }).await;
+    ok(&up, EradicateFromRecycleBin { id: id.clone() }).await;
     let orphan = ok(&up, ShowSnapshot { name: snapshot }).await;
     assert_eq!((orphan.source, orphan.source_id.digits()), (None, id));
 }
@@ -170,7 +170,7 @@ async fn labels_are_set_changed_and_there_after_a_restart() {
     ok(&up, ChangeGroup { name: "sql".into(), change }).await;
     let change = HostGroupChange { labels: second.clone(), ..HostGroupChange::default() };
     ok(&up, ChangeHostGroup { name: "farm".into(), change }).await;
-    let change = SnapshotChange::Labels(second.clone());
+    let change = SnapshotChange { labels: Some(second.clone()), ..SnapshotChange::default() };
     ok(&up, ChangeSnapshot { name: "db1.s".into(), change }).await;
     ok(&up, CloneVolume { source: "db1".into(), name: "copy".into(), ..CloneVolume::default() }).await;
 
@@ -222,7 +222,7 @@ async fn a_volume_that_exists_as_wanted_is_the_answer() {
     ok(&up, create("other")).await;
     assert_eq!(differs(&refused(&up, CloneVolume { source: "other".into(), ..clone }).await), "source");
     // What it was cloned from is known after a restart, and when that is gone.
-    ok(&up, DeleteVolume { name: one.into(), eradicate: true }).await;
+    ok(&up, DeleteVolume { name: one.into(), how: Deletion { eradicate: true } }).await;
     up.crash().await;
     let up = rig.up().await;
     let copy = volume(&up, two).await;
@@ -355,7 +355,7 @@ async fn snapshots_of_named_volumes_are_of_one_moment_or_not_there() {
     // Both names are taken, at two moments.
     ok(&up, take("b", "s")).await;
     assert_eq!(differs(&refused(&up, set(&[("a", None), ("b", None)], Some("s"))).await), "sources");
-    ok(&up, DeleteSnapshot { name: "b.s".into(), eradicate: true }).await;
+    ok(&up, DeleteSnapshot { name: "b.s".into(), how: Deletion { eradicate: true } }).await;
     for (sources, kind) in [
         (&[][..], Kind::Invalid),
         (&[("a", None), ("a", Some("x"))], Kind::Invalid),
@@ -386,8 +386,14 @@ async fn one_snapshot_can_be_asked_for_again() {
     ok(&up, take("a", "s")).await;
     let longer = CreateSnapshots { keep_until: Some(keep + 1), ..wanted };
     assert_eq!(differs(&refused(&up, longer).await), "retain_until");
-    ok(&up, ChangeSnapshot { name: "a.s".into(), change: SnapshotChange::Labels(labels(&[("k", "v")])) })
-        .await;
+    ok(
+        &up,
+        ChangeSnapshot {
+            name: "a.s".into(),
+            change: SnapshotChange { labels: Some(labels(&[("k", "v")])), ..SnapshotChange::default() },
+        },
+    )
+    .await;
     let other = CreateSnapshots { labels: labels(&[("k", "w")]), ..take("a", "s") };
     assert_eq!(differs(&refused(&up, other).await), "labels");
     let id = ok(&up, ShowSnapshot { name: "a.s".into() }).await.source_id;
@@ -412,17 +418,15 @@ async fn a_restore_saves_what_was_there_and_says_what_is_newer() {
         ok(&up, take("db1", suffix)).await;
     }
     write(&up, id, 0, 3).await;
-    let to = |source: &str| RestoreVolume {
-        volume: "db1".into(),
-        source: source.into(),
-        ..RestoreVolume::default()
-    };
+    let restore = |change| RestoreVolume { name: "db1".into(), change };
+    let from = |source: &str| Overwrite { source: source.into(), ..Overwrite::default() };
+    let to = |source: &str| restore(from(source));
     // Both are of the same second, and still one is newer.
-    let latest = |source| RestoreVolume { only_if_latest: true, ..to(source) };
-    let error = refused(&up, latest("db1.one")).await;
+    let latest = |source| Overwrite { only_if_latest: true, ..from(source) };
+    let error = refused(&up, restore(latest("db1.one"))).await;
     assert_eq!((error.kind, error.field), (Kind::Precondition, Some("only_if_latest")));
     assert!(error.message.contains("db1.two"), "{error}");
-    let safe = RestoreVolume { safety_snapshot: Some("before".into()), ..latest("db1.two") };
+    let safe = restore(Overwrite { safety_snapshot: Some("before".into()), ..latest("db1.two") });
     ok(&up, safe.clone()).await;
     assert_eq!(first_byte(&up, id, 0).await, 2);
     let before = ok(&up, ShowSnapshot { name: "db1.before".into() }).await;
@@ -438,19 +442,19 @@ async fn a_restore_saves_what_was_there_and_says_what_is_newer() {
         &up,
         ChangeVolume {
             name: "db1".into(),
-            change: VolumeChange { bytes: Some(2 * MIB), ..VolumeChange::default() },
+            change: VolumeChange { size: Some(2 * MIB), ..VolumeChange::default() },
         },
     )
     .await;
-    let kept = RestoreVolume { keep_size: true, ..to("db1.two") };
-    assert_eq!(ok(&up, kept).await.bytes, 2 * MIB);
+    let kept = restore(Overwrite { keep_size: true, ..from("db1.two") });
+    assert_eq!(ok(&up, kept).await.size, 2 * MIB);
     assert_eq!(first_byte(&up, id, 0).await, 2);
     ok(&up, CreateVolume { bytes: 4 * MIB, ..create("big") }).await;
-    let larger = refused(&up, RestoreVolume { keep_size: true, ..to("big") }).await;
+    let larger = refused(&up, restore(Overwrite { keep_size: true, ..from("big") })).await;
     assert_eq!((larger.kind, larger.field), (Kind::Precondition, Some("keep_size")));
     // Of another volume, all of its own snapshots are newer.
-    assert_eq!(refused(&up, latest("big")).await.field, Some("only_if_latest"));
-    assert_eq!(ok(&up, to("big")).await.bytes, 4 * MIB);
+    assert_eq!(refused(&up, restore(latest("big"))).await.field, Some("only_if_latest"));
+    assert_eq!(ok(&up, to("big")).await.size, 4 * MIB);
 }
 
 /// A token of an operator.
@@ -469,14 +473,14 @@ async fn a_driver_deletes_and_does_not_eradicate() {
     let up = rig.up().await;
     up.array.first_user().await.unwrap();
     let driver = driver(&up).await;
-    let perform = |eradicate| DeleteVolume { name: "db1".into(), eradicate };
+    let perform = |eradicate| DeleteVolume { name: "db1".into(), how: Deletion { eradicate } };
     ok(&up, create("db1")).await;
     let taken: Vec<Snapshot> = up.array.perform(&driver, take("db1", "s")).await.unwrap().object;
-    let snapshot = DeleteSnapshot { name: taken[0].name.clone(), eradicate: true };
+    let snapshot = DeleteSnapshot { name: taken[0].name.clone(), how: Deletion { eradicate: true } };
     assert_eq!(up.array.perform(&driver, snapshot).await.unwrap_err().kind, Kind::Forbidden);
     assert_eq!(up.array.perform(&driver, perform(true)).await.unwrap_err().kind, Kind::Forbidden);
     up.array.perform(&driver, perform(false)).await.unwrap();
-    let eradicate = EradicateFromRecycleBin { which: "db1".into() };
+    let eradicate = EradicateFromRecycleBin { id: "db1".into() };
     assert_eq!(up.array.perform(&driver, eradicate).await.unwrap_err().kind, Kind::Forbidden);
     assert_eq!(ok(&up, ListRecycleBin).await.len(), 1);
     // The name is free at once.
@@ -494,10 +498,10 @@ async fn the_status_counts_what_is_open() {
     up.array.tick().await;
     let after = ok(&up, ShowStatus).await;
     assert_eq!(
-        (after.alerts.all, after.alerts.critical),
-        (before.alerts.all + 1, before.alerts.critical + 1)
+        (after.open_alerts, after.critical_alerts),
+        (before.open_alerts + 1, before.critical_alerts + 1)
     );
     up.array.alerts().end_report("certificate.temporary");
     up.array.tick().await;
-    assert_eq!(ok(&up, ShowStatus).await.alerts, before.alerts);
+    assert_eq!(ok(&up, ShowStatus).await, before);
 }

@@ -4,8 +4,8 @@
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     AlertState, ChangeSettings, ChangeSnapshot, ConfirmTime, CreateSchedule, CreateSnapshots, CreateVolume,
-    DeleteSnapshot, DeleteVolume, Kind, LabelsChange, ListAlerts, ListRecycleBin, ListSnapshots, Rule,
-    SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
+    DeleteSnapshot, DeleteVolume, Deletion, Kind, LabelsChange, ListAlerts, ListRecycleBin, ListSnapshots,
+    Rule, SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
 };
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ async fn create(up: &Up, name: &str) {
 }
 
 async fn delete(up: &Up, name: &str) {
-    ok(up, DeleteVolume { name: name.into(), eradicate: false }).await;
+    ok(up, DeleteVolume { name: name.into(), how: Deletion { eradicate: false } }).await;
 }
 
 async fn binned(up: &Up) -> usize {
@@ -39,7 +39,7 @@ async fn is_alert(up: &Up) -> bool {
 }
 
 fn unlock(name: &str) -> DeleteSnapshot {
-    DeleteSnapshot { name: name.into(), eradicate: true }
+    DeleteSnapshot { name: name.into(), how: Deletion { eradicate: true } }
 }
 
 /// Time passes, and the clock shows more or less than that from now on; the array looks.
@@ -56,8 +56,9 @@ async fn prepare(up: &Up) {
     let subject = SubjectName::Volume("db1".into());
     let (suffix, keep_until) = (Some("kept".into()), Some(NOW + 7 * DAY));
     ok(up, CreateSnapshots { subject, suffix, keep_until, labels: LabelsChange::default() }).await;
-    let bin_seconds = Some(DAY);
-    ok(up, ChangeSettings(SettingsChange { bin_seconds, ..SettingsChange::default() })).await;
+    let recycle_bin_seconds = Some(DAY);
+    ok(up, ChangeSettings { change: SettingsChange { recycle_bin_seconds, ..SettingsChange::default() } })
+        .await;
     delete(up, "old").await;
     up.array.tick().await;
 }
@@ -72,9 +73,15 @@ async fn a_jump_forward_lets_nothing_expire_until_it_is_confirmed() {
     assert_eq!((binned(&up).await, snapshots(&up).await), (1, 1));
     assert_eq!(refusal(&up, unlock("db1.kept")).await, Kind::Precondition);
     let name = "db1.kept".to_owned();
-    let writable = ChangeSnapshot { name: name.clone(), change: SnapshotChange::Writable(true) };
+    let writable = ChangeSnapshot {
+        name: name.clone(),
+        change: SnapshotChange { writable: Some(true), ..SnapshotChange::default() },
+    };
     assert_eq!(refusal(&up, writable).await, Kind::Precondition);
-    let sooner = ChangeSnapshot { name, change: SnapshotChange::KeepUntil(NOW + 30 * DAY + 2 * HOUR) };
+    let sooner = ChangeSnapshot {
+        name,
+        change: SnapshotChange { retain_until: Some(NOW + 30 * DAY + 2 * HOUR), ..SnapshotChange::default() },
+    };
     ok(&up, sooner).await;
     // As long as it is not confirmed, real time changes nothing either.
     pass(&rig, &up, 8 * DAY, 0).await;

@@ -4,9 +4,9 @@ use crate::rig::{Rig, Up, ok, refused, steps};
 use array::{
     Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSettings, ChangeVolume, Chap, CreateConnection,
     CreateGroup, CreateHost, CreateHostGroup, CreateVolume, DeleteConnection, DeleteGroup, DeleteHost,
-    DeleteHostGroup, DeleteVolume, EradicateFromRecycleBin, GroupChange, HostChange, HostGroupChange, Kind,
-    ListAudit, ListEvents, ListRecycleBin, Page, PeerName, Recovered, RestoreFromRecycleBin, SettingsChange,
-    Severity, ShowGroup, ShowVolume, VolumeChange,
+    DeleteHostGroup, DeleteVolume, Deletion, EradicateFromRecycleBin, GroupChange, HostChange,
+    HostGroupChange, Kind, ListAudit, ListEvents, ListRecycleBin, Page, PeerName, Recovered, Restore,
+    RestoreFromRecycleBin, SettingsChange, Severity, ShowGroup, ShowVolume, VolumeChange,
 };
 use std::sync::atomic::Ordering;
 
@@ -50,11 +50,11 @@ fn group() -> PeerName {
 }
 
 fn delete(name: &str) -> DeleteVolume {
-    DeleteVolume { name: name.into(), eradicate: false }
+    DeleteVolume { name: name.into(), how: Deletion { eradicate: false } }
 }
 
 fn restore(which: &str, name: Option<&str>) -> RestoreFromRecycleBin {
-    RestoreFromRecycleBin { which: which.into(), name: name.map(str::to_owned) }
+    RestoreFromRecycleBin { id: which.into(), change: Restore { name: name.map(str::to_owned) } }
 }
 
 async fn bin(up: &Up) -> Vec<array::BinnedDisk> {
@@ -69,7 +69,7 @@ async fn a_deleted_volume_waits_in_the_bin_and_comes_back() {
     let before = ok(&up, ShowVolume { name: "db1".into() }).await;
     ok(&up, delete("db1")).await;
     assert_eq!(refused(&up, ShowVolume { name: "db1".into() }).await.kind, Kind::NotFound);
-    assert_eq!(bin(&up).await[0].until, 1_795_000_000 + 24 * 3600);
+    assert_eq!(bin(&up).await[0].eradicated_after, 1_795_000_000 + 24 * 3600);
     up.down().await;
     let up = rig.up().await;
     assert_eq!(bin(&up).await.len(), 1);
@@ -93,7 +93,7 @@ async fn the_bin_tells_volumes_of_one_name_by_identity() {
     }
     assert_eq!(refused(&up, restore("db1", None)).await.kind, Kind::Conflict);
     let id = format!("{:032x}", bin(&up).await[0].id.0);
-    ok(&up, EradicateFromRecycleBin { which: id }).await;
+    ok(&up, EradicateFromRecycleBin { id: id }).await;
     ok(&up, restore("db1", None)).await;
     assert_eq!(up.engine.volumes().len(), 1);
 }
@@ -102,8 +102,8 @@ async fn the_bin_tells_volumes_of_one_name_by_identity() {
 async fn the_bin_is_emptied_when_it_is_time() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let change = SettingsChange { bin_seconds: Some(60), ..SettingsChange::default() };
-    ok(&up, ChangeSettings(change)).await;
+    let change = SettingsChange { recycle_bin_seconds: Some(60), ..SettingsChange::default() };
+    ok(&up, ChangeSettings { change }).await;
     ok(&up, create("db1", None)).await;
     ok(&up, delete("db1")).await;
     rig.clock.fetch_add(59, Ordering::SeqCst);

@@ -51,10 +51,10 @@ async fn a_controller_is_found_by_its_number_and_by_its_machine() {
     set(&rig, &[(1, Home), (2, Standby)]);
     let up = rig.up().await;
     for which in ["2", "host2"] {
-        let found = ok(&up, ShowController { which: which.into() }).await;
+        let found = ok(&up, ShowController { number: which.into() }).await;
         assert_eq!((found.number, found.state), (2, Standby));
     }
-    let refused = up.perform(ShowController { which: "3".into() }).await.unwrap_err();
+    let refused = up.perform(ShowController { number: "3".into() }).await.unwrap_err();
     assert_eq!(refused.kind, Kind::NotFound);
     up.down().await;
 }
@@ -132,7 +132,7 @@ async fn a_lost_controller_is_removed_by_command_and_its_alert_ends() {
     set(&rig, &[(1, Home), (2, Standby), (3, Lost)]);
     let up = rig.up().await;
     assert_eq!(open_alerts(&up).await, [("controller.lost".to_owned(), Severity::Warning)]);
-    ok(&up, RemoveController { which: "host3".into() }).await;
+    ok(&up, RemoveController { number: "host3".into() }).await;
     assert!(open_alerts(&up).await.is_empty());
     assert_eq!(ok(&up, ListControllers).await.len(), 2);
     let audit = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await;
@@ -141,9 +141,9 @@ async fn a_lost_controller_is_removed_by_command_and_its_alert_ends() {
 
     let reason = "controller 2 runs, and takes part";
     *rig.controllers.refused.lock().unwrap() = Some(Error::precondition(reason));
-    let refused = up.perform(RemoveController { which: "2".into() }).await.unwrap_err();
+    let refused = up.perform(RemoveController { number: "2".into() }).await.unwrap_err();
     assert_eq!((refused.kind, &*refused.message), (Kind::Precondition, reason));
-    assert_eq!(up.perform(RemoveController { which: "3".into() }).await.unwrap_err().kind, Kind::NotFound);
+    assert_eq!(up.perform(RemoveController { number: "3".into() }).await.unwrap_err().kind, Kind::NotFound);
     up.down().await;
 }
 
@@ -153,9 +153,9 @@ async fn a_controller_is_drained_until_it_is_resumed() {
     let rig = Rig::new();
     set(&rig, &[(1, Home), (2, Standby)]);
     let up = rig.up().await;
-    assert!(ok(&up, DrainController { which: "2".into() }).await.drained);
-    assert!(ok(&up, ShowController { which: "host2".into() }).await.drained);
-    assert!(!ok(&up, ResumeController { which: "2".into() }).await.drained);
+    assert!(ok(&up, DrainController { number: "2".into() }).await.drained);
+    assert!(ok(&up, ShowController { number: "host2".into() }).await.drained);
+    assert!(!ok(&up, ResumeController { number: "2".into() }).await.drained);
     up.down().await;
 }
 
@@ -166,7 +166,7 @@ async fn a_name_that_several_machines_have_does_not_choose_one() {
     set(&rig, &[(1, Home), (2, Lost)]);
     rig.controllers.all.lock().unwrap()[1].name = "host1".into();
     let up = rig.up().await;
-    let refused = up.perform(RemoveController { which: "host1".into() }).await.unwrap_err();
+    let refused = up.perform(RemoveController { number: "host1".into() }).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Conflict);
     up.down().await;
 }

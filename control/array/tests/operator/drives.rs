@@ -318,8 +318,8 @@ async fn a_scrub_goes_on_after_a_restart() {
 const WEEK: u64 = 7 * 86_400;
 
 async fn scrub_every(up: &Up, seconds: u64) -> Result<Settings, array::Error> {
-    let change = SettingsChange { scrub_seconds: Some(seconds), ..SettingsChange::default() };
-    up.perform(ChangeSettings(change)).await
+    let change = SettingsChange { scrub_every_seconds: Some(seconds), ..SettingsChange::default() };
+    up.perform(ChangeSettings { change }).await
 }
 
 #[tokio::test]
@@ -361,7 +361,7 @@ async fn how_often_is_set_and_never_is_never() {
     up.array.tick().await;
     assert_eq!((protection(&up).await.scrub, protection(&up).await.next_scrub), (None, None));
     let settings = scrub_every(&up, 3600).await.unwrap();
-    assert_eq!(settings.scrub_seconds, 3600);
+    assert_eq!(settings.scrub_every_seconds, 3600);
     up.array.tick().await;
     assert!(protection(&up).await.scrub.is_some());
 }

@@ -4,8 +4,8 @@
 use crate::rig::{Rig, Up, ok, refused};
 use array::{
     ChangeGroup, CreateConnection, CreateGroup, CreateHost, CreateHostGroup, CreateVolume, CreateVolumes,
-    DeleteConnection, DeleteVolume, GroupChange, Import, ImportAction, ImportConfiguration, LimitsChange,
-    ListAudit, ListVolumes, Page, PeerName, Request,
+    DeleteConnection, DeleteVolume, Deletion, GroupChange, Import, ImportAction, ImportConfiguration,
+    LimitsChange, ListAudit, ListVolumes, Page, PeerName, Request,
 };
 use scsi::{InitiatorPort, Nexus};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ async fn changes_beside(count: usize) -> Vec<Looks> {
         looks(&up, connect("new", &host)).await,
         looks(&up, disconnect("new", &host)).await,
         looks(&up, ChangeGroup { name: "g0002".into(), change: GroupChange::default() }).await,
-        looks(&up, DeleteVolume { name: "new".into(), eradicate: true }).await,
+        looks(&up, DeleteVolume { name: "new".into(), how: Deletion { eradicate: true } }).await,
     ]
 }
 

@@ -2,8 +2,8 @@
 
 use crate::rig::Rig;
 use array::{
-    Caller, CreateVolume, Key, KeySourceKind, Kind, ListAudit, NewKey, Page, Request, Role, RotateKey,
-    Secret, ShowKey, ShowVolume,
+    Caller, CreateVolume, Encryption, Key, Kind, ListAudit, Page, Request, Role, RotateKey, Secret, ShowKey,
+    ShowVolume,
 };
 use std::sync::atomic::Ordering;
 
@@ -16,12 +16,12 @@ async fn the_key_is_changed_while_the_array_serves_and_that_is_audited() {
     let rig = Rig::encrypted();
     let up = rig.up().await;
     let before = key(&up, ShowKey).await;
-    assert_eq!((before.source, before.generation), (Some(KeySourceKind::File), Some(1)));
+    assert_eq!((before.source, before.generation), (Encryption::File, Some(1)));
     let create =
         CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() };
     up.perform(create).await.unwrap();
-    let after = key(&up, RotateKey(NewKey::File)).await;
-    assert_eq!((after.source, after.generation), (Some(KeySourceKind::File), Some(2)));
+    let after = key(&up, RotateKey::default()).await;
+    assert_eq!((after.source, after.generation), (Encryption::File, Some(2)));
     assert_eq!(rig.machine.kept_keys.load(Ordering::SeqCst), 1);
     let page = Page { before: None, limit: 1 };
     let audit = up.perform(ListAudit { page }).await.unwrap();
@@ -37,8 +37,8 @@ async fn the_key_is_changed_while_the_array_serves_and_that_is_audited() {
 async fn a_key_of_another_kind_is_refused_and_a_secret_is_in_no_log() {
     let rig = Rig::encrypted();
     let up = rig.up().await;
-    let words = NewKey::Passphrase(Secret::new("correct horse battery"));
-    let refused = up.perform(RotateKey(words)).await.unwrap_err();
+    let words = RotateKey { passphrase: Some(Secret::new("correct horse battery")), ..RotateKey::default() };
+    let refused = up.perform(words).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Precondition);
     assert!(!refused.message.contains("horse"), "{refused}");
     let page = Page { before: None, limit: 1 };
@@ -46,7 +46,7 @@ async fn a_key_of_another_kind_is_refused_and_a_secret_is_in_no_log() {
     assert!(!format!("{audit:?}").contains("horse"));
     assert_eq!(key(&up, ShowKey).await.generation, Some(1));
     let operator = Caller { role: Role::Operator, ..Caller::array() };
-    let refused = up.array.perform(&operator, RotateKey(NewKey::File)).await.unwrap_err();
+    let refused = up.array.perform(&operator, RotateKey::default()).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Forbidden);
 }
 
@@ -54,7 +54,7 @@ async fn a_key_of_another_kind_is_refused_and_a_secret_is_in_no_log() {
 async fn drives_that_hold_everything_in_clear_have_no_key_to_change() {
     let rig = Rig::new();
     let up = rig.up().await;
-    assert_eq!(key(&up, ShowKey).await, Key { source: None, generation: None, kmip_id: None });
-    let refused = up.perform(RotateKey(NewKey::File)).await.unwrap_err();
+    assert_eq!(key(&up, ShowKey).await, Key { source: Encryption::None, generation: None, kmip_id: None });
+    let refused = up.perform(RotateKey::default()).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Precondition);
 }

@@ -113,7 +113,7 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
     assert_eq!((millis, busiest.len(), busiest[0].name.as_str()), (2000, 1, "db1"));
     assert_eq!(busiest[0].sample.sum(|_, _| true).latency.count(), 4);
     let volumes = up.perform(ListVolumes).await.unwrap();
-    let recent = |name: &str| volumes.iter().find(|it| it.name == name).unwrap().recent.clone();
+    let recent = |name: &str| volumes.iter().find(|it| it.name == name).unwrap().performance.clone();
     assert_eq!((recent("db1").millis, recent("db1").sum(|_, _| true).latency.count()), (3000, 6));
     assert!(recent("idle").is_idle());
 

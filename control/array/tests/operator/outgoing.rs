@@ -4,7 +4,7 @@ use crate::points::{keep, retention, tested};
 use crate::replication::{Pair, pair, protect, show};
 use crate::rig::{Up, ok, refused, write};
 use array::{
-    ChangeReplication, CreateSchedule, CreateSnapshots, DeleteSnapshot, Kind, LabelsChange,
+    ChangeReplication, CreateSchedule, CreateSnapshots, DeleteSnapshot, Deletion, Kind, LabelsChange,
     ListReplicationPoints, ListSnapshots, ReplicationChange, Rule, RunSchedule, SubjectName, SyncReplication,
 };
 use std::sync::atomic::Ordering;
@@ -74,7 +74,7 @@ async fn snapshots_of_the_group_become_points_in_their_order() {
     // They can be cloned, and outlive the source's.
     for suffix in ["one", "two"] {
         for name in names(suffix) {
-            ok(&first, DeleteSnapshot { name, eradicate: true }).await;
+            ok(&first, DeleteSnapshot { name, how: Deletion { eradicate: true } }).await;
         }
     }
     for (point, byte) in [(3, 21), (4, 22), (5, 23)] {
@@ -106,7 +106,7 @@ async fn a_schedule_replicates_over_crashes_and_interruptions() {
     first.array.replicate_once().await;
     assert_eq!(points(&first).await.last().unwrap(), &(2, taken.clone()));
     for name in taken.clone() {
-        ok(&first, DeleteSnapshot { name, eradicate: true }).await;
+        ok(&first, DeleteSnapshot { name, how: Deletion { eradicate: true } }).await;
     }
     first.crash().await;
     let first = one.up().await;

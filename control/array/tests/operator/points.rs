@@ -3,9 +3,9 @@
 use crate::replication::{BACK, Pair, demote, pair, protect, show};
 use crate::rig::{Up, first_byte, ok, refused, write};
 use array::{
-    ChangeReplication, DeleteReplication, DeleteSnapshot, Kind, ListReplicationPoints, ListSnapshots,
-    ListVolumes, PromoteReplication, ReplicationChange, ReplicationRole, ReverseReplication, Rule,
-    StartTestFailover, StopTestFailover, SyncReplication,
+    ChangeReplication, DeleteReplication, DeleteSnapshot, Deletion, Kind, ListReplicationPoints,
+    ListSnapshots, ListVolumes, PromoteReplication, ReplicationChange, ReplicationRole, ReverseReplication,
+    Rule, StartTestFailover, StopTestFailover, SyncReplication,
 };
 use block::DiskId;
 use std::sync::atomic::Ordering;
@@ -179,9 +179,9 @@ async fn after_an_attack_a_locked_point_is_promoted_and_a_reversal_keeps_the_oth
         ("log.point-4", log),
     ];
     assert_eq!(names, wanted);
-    assert!(snapshots.iter().all(|it| it.kept_until.is_some() && !it.writable));
+    assert!(snapshots.iter().all(|it| it.retain_until.is_some() && !it.writable));
     assert_eq!(first_byte(second, snapshots[0].id, 0).await, 2);
-    let eradicate = || DeleteSnapshot { name: "data.point-2".into(), eradicate: true };
+    let eradicate = || DeleteSnapshot { name: "data.point-2".into(), how: Deletion { eradicate: true } };
     assert!(refused(second, eradicate()).await.message.contains("the lock can't be shortened"));
 
     // They are there after a crash, and go like other snapshots.

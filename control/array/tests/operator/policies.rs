@@ -53,7 +53,7 @@ async fn a_volume_has_the_policy_of_its_group_unless_it_has_one_itself() {
     let policy = PolicyChange { compression: Some(Some(Compression::Off)), ..PolicyChange::default() };
     let it = set(&up, "db1", VolumeChange { policy, ..VolumeChange::default() }).await;
     assert_eq!(
-        (it.policy.dedup, it.in_force.dedup, it.in_force.compression),
+        (it.policy.dedup, it.policy_in_force.dedup, it.policy_in_force.compression),
         (None, false, Compression::Off)
     );
     assert_eq!(engine_says(&up), (false, engine::Compression::Off));
@@ -76,7 +76,11 @@ async fn limits_and_options_come_back_after_a_restart() {
     let change = VolumeChange { limits, scsi2_reservations: Some(false), ..VolumeChange::default() };
     let before = set(&up, "db1", change).await;
     assert_eq!((before.limits.iops, before.scsi2_reservations), (Some(5000), false));
-    ok(&up, ChangeSettings(SettingsChange { unmap_throttle: Some(9), ..SettingsChange::default() })).await;
+    ok(
+        &up,
+        ChangeSettings { change: SettingsChange { unmap_throttle: Some(9), ..SettingsChange::default() } },
+    )
+    .await;
     up.down().await;
     let up = rig.up().await;
     let after = ok(&up, ShowVolume { name: "db1".into() }).await;
@@ -92,7 +96,7 @@ async fn limits_and_options_come_back_after_a_restart() {
         assert_eq!(refusal(&up, ChangeVolume { name: "db1".into(), change }).await, Kind::Invalid);
     }
     let ten = SettingsChange { unmap_throttle: Some(10), ..SettingsChange::default() };
-    assert_eq!(refusal(&up, ChangeSettings(ten)).await, Kind::Invalid);
+    assert_eq!(refusal(&up, ChangeSettings { change: ten }).await, Kind::Invalid);
 }
 
 #[tokio::test]

@@ -15,8 +15,11 @@ async fn pair_of_arrays() -> (Rig, Up, Rig, Up) {
     let (first, second) = (one.up().await, other.up().await);
     *other.network.port.lock().unwrap() = Some(8444);
     one.network.others.lock().unwrap().insert(ADDRESS.into(), second.array.clone());
-    ok(&second, ChangeSettings(SettingsChange { name: Some("dr".into()), ..SettingsChange::default() }))
-        .await;
+    ok(
+        &second,
+        ChangeSettings { change: SettingsChange { name: Some("dr".into()), ..SettingsChange::default() } },
+    )
+    .await;
     (one, first, other, second)
 }
 
@@ -142,8 +145,13 @@ async fn changes_do_not_wait_for_an_array_that_does_not_respond() {
     let mut pairing = pin!(first.perform(pairing(&key.key)));
     let renamed = async {
         one.network.asked.notified().await;
-        ok(&first, ChangeSettings(SettingsChange { name: Some("main".into()), ..SettingsChange::default() }))
-            .await
+        ok(
+            &first,
+            ChangeSettings {
+                change: SettingsChange { name: Some("main".into()), ..SettingsChange::default() },
+            },
+        )
+        .await
     };
     tokio::select! {
         said = &mut pairing => panic!("the change waited for it: {said:?}"),

@@ -214,7 +214,7 @@ async fn a_single_volume_is_reversed_and_keeps_its_identity() {
     let made = ok(second, ListVolumes).await.remove(0).id;
     ok(second, reverse()).await;
     // It gets another size, which the original gets as well.
-    let larger = VolumeChange { bytes: Some(16 << 20), ..VolumeChange::default() };
+    let larger = VolumeChange { size: Some(16 << 20), ..VolumeChange::default() };
     ok(second, ChangeVolume { name: "log".into(), change: larger }).await;
     write(second, made, 16384, 9).await;
     ok(second, demote(false)).await;

@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     ChangeSchedule, ChangeSettings, CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateVolume,
-    DeleteGroup, DeleteSchedule, DeleteSnapshot, Kind, ListSnapshots, PeerName, Rule, RunSchedule, Schedule,
-    ScheduleChange, SettingsChange, ShowSchedule, ShowSettings,
+    DeleteGroup, DeleteSchedule, DeleteSnapshot, Deletion, Kind, ListSnapshots, PeerName, Rule, RunSchedule,
+    Schedule, ScheduleChange, SettingsChange, ShowSchedule, ShowSettings,
 };
 use std::sync::atomic::Ordering;
 
@@ -112,8 +112,8 @@ async fn days_begin_in_the_time_zone_of_the_array() {
     let midnight = NOON + 12 * HOUR;
     prepare(&up, rules(&[("daily", 3)])).await;
     assert_eq!(show(&up).await.next, Some(midnight));
-    let zone = |name: &str| {
-        ChangeSettings(SettingsChange { time_zone: Some(name.into()), ..SettingsChange::default() })
+    let zone = |name: &str| ChangeSettings {
+        change: SettingsChange { time_zone: Some(name.into()), ..SettingsChange::default() },
     };
     assert_eq!(refusal(&up, zone("Europe/Atlantis")).await, Kind::Invalid);
     assert_eq!(ok(&up, zone("asia/kolkata")).await.time_zone, "Asia/Kolkata");
@@ -146,7 +146,7 @@ async fn what_is_immutable_or_seen_by_a_host_stays() {
     }
     assert_eq!(names(&up).await.len(), 6);
     let first = "data.gold-20261118T120000Z";
-    let delete = DeleteSnapshot { name: first.into(), eradicate: false };
+    let delete = DeleteSnapshot { name: first.into(), how: Deletion { eradicate: false } };
     assert_eq!(refusal(&up, delete).await, Kind::Precondition);
     let initiators = vec!["iqn.1993-08.org.debian:01:web1".into()];
     ok(

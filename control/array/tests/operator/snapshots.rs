@@ -2,12 +2,12 @@
 
 use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
-    ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeVolume, CloneVolume, CompareSnapshots,
+    ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeVolume, CloneVolume, CompareSnapshots, Comparison,
     CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateSnapshots, CreateVolume,
-    DeleteConnection, DeleteSnapshot, DeleteVolume, Kind, LabelsChange, ListRecycleBin, ListSnapshots,
-    ListVolumes, PeerName, Recovered, Request, RestoreFromRecycleBin, RestoreVolume, Rule, ScheduleChange,
-    SettingsChange, ShowArray, ShowGroupSpace, ShowSettings, ShowVolumeSpace, Snapshot, SnapshotChange,
-    SubjectName, VolumeChange,
+    DeleteConnection, DeleteSnapshot, DeleteVolume, Deletion, DiskKind, Kind, LabelsChange, ListRecycleBin,
+    ListSnapshots, ListVolumes, Overwrite, PeerName, Recovered, Request, Restore, RestoreFromRecycleBin,
+    RestoreVolume, Rule, ScheduleChange, SettingsChange, ShowArray, ShowGroupSpace, ShowSettings,
+    ShowVolumeSpace, Snapshot, SnapshotChange, SubjectName, VolumeChange,
 };
 use block::DiskId;
 use std::sync::atomic::Ordering;
@@ -41,7 +41,7 @@ fn change(name: &str, change: SnapshotChange) -> ChangeSnapshot {
 }
 
 fn delete(name: &str) -> DeleteSnapshot {
-    DeleteSnapshot { name: name.into(), eradicate: false }
+    DeleteSnapshot { name: name.into(), how: Deletion { eradicate: false } }
 }
 
 async fn snapshots(up: &Up) -> Vec<Snapshot> {
@@ -118,7 +118,8 @@ async fn volumes_and_snapshots_have_their_names_in_common() {
     let rename = VolumeChange { name: Some("db1.s1".into()), ..VolumeChange::default() };
     let rename = ChangeVolume { name: "db1".into(), change: rename };
     assert_eq!(refused(&up, rename).await.kind, Kind::Conflict);
-    ok(&up, change("db1.s1", SnapshotChange::Name("gold".into()))).await;
+    ok(&up, change("db1.s1", SnapshotChange { name: Some("gold".into()), ..SnapshotChange::default() }))
+        .await;
     assert_eq!(names(&up).await, ["gold"]);
 }
 
@@ -130,18 +131,24 @@ async fn a_volume_goes_back_to_its_snapshot_and_a_clone_has_what_was_there() {
     write(&up, id, 0, 1).await;
     ok(&up, take("db1", "s1")).await;
     write(&up, id, 0, 2).await;
-    let grow = VolumeChange { bytes: Some(2 * MIB), ..VolumeChange::default() };
+    let grow = VolumeChange { size: Some(2 * MIB), ..VolumeChange::default() };
     ok(&up, ChangeVolume { name: "db1".into(), change: grow }).await;
     let clone = CloneVolume { source: "db1.s1".into(), name: "old".into(), ..CloneVolume::default() };
     let clone = ok(&up, clone).await.object;
-    assert_eq!((clone.bytes, first_byte(&up, clone.id, 0).await), (MIB, 1));
-    let back = RestoreVolume { volume: "db1".into(), source: "db1.s1".into(), ..RestoreVolume::default() };
+    assert_eq!((clone.size, first_byte(&up, clone.id, 0).await), (MIB, 1));
+    let back = RestoreVolume {
+        name: "db1".into(),
+        change: Overwrite { source: "db1.s1".into(), ..Overwrite::default() },
+    };
     let volume = ok(&up, back).await;
-    assert_eq!((volume.id, volume.bytes, first_byte(&up, id, 0).await), (id, MIB, 1));
-    let itself = RestoreVolume { volume: "db1".into(), source: "db1".into(), ..RestoreVolume::default() };
+    assert_eq!((volume.id, volume.size, first_byte(&up, id, 0).await), (id, MIB, 1));
+    let itself = RestoreVolume {
+        name: "db1".into(),
+        change: Overwrite { source: "db1".into(), ..Overwrite::default() },
+    };
     assert_eq!(refused(&up, itself).await.kind, Kind::Invalid);
     // The snapshot stays when its volume goes.
-    ok(&up, DeleteVolume { name: "db1".into(), eradicate: true }).await;
+    ok(&up, DeleteVolume { name: "db1".into(), how: Deletion { eradicate: true } }).await;
     assert_eq!(snapshots(&up).await[0].source, None);
 }
 
@@ -162,13 +169,20 @@ async fn a_kept_snapshot_outlives_everybody() {
     let error = refused(&up, delete("db1.s1")).await;
     assert_eq!(error.kind, Kind::Precondition);
     assert!(error.message.contains("2026-11-18T"), "{error}");
-    let now = DeleteSnapshot { name: "db1.s1".into(), eradicate: true };
+    let now = DeleteSnapshot { name: "db1.s1".into(), how: Deletion { eradicate: true } };
     assert_eq!(refused(&up, now).await.kind, Kind::Precondition);
-    for early in [SnapshotChange::Writable(true), SnapshotChange::KeepUntil(START + 50)] {
+    for early in [
+        SnapshotChange { writable: Some(true), ..SnapshotChange::default() },
+        SnapshotChange { retain_until: Some(START + 50), ..SnapshotChange::default() },
+    ] {
         assert_eq!(refused(&up, change("db1.s1", early)).await.kind, Kind::Precondition);
     }
-    let it = ok(&up, change("db1.s1", SnapshotChange::KeepUntil(START + 200))).await;
-    assert_eq!(it.kept_until, Some(START + 200));
+    let it = ok(
+        &up,
+        change("db1.s1", SnapshotChange { retain_until: Some(START + 200), ..SnapshotChange::default() }),
+    )
+    .await;
+    assert_eq!(it.retain_until, Some(START + 200));
     rig.clock.fetch_add(200, Ordering::SeqCst);
     ok(&up, delete("db1.s1")).await;
 }
@@ -191,31 +205,46 @@ async fn retention_locks_are_as_long_as_an_administrator_allows() {
         immutable_seconds: days * DAY,
         ..CreateSchedule::default()
     };
-    let allow = |days: u64| {
-        ChangeSettings(SettingsChange { max_lock_seconds: Some(days * DAY), ..SettingsChange::default() })
+    let allow = |days: u64| ChangeSettings {
+        change: SettingsChange { max_retention_lock_seconds: Some(days * DAY), ..SettingsChange::default() },
     };
     for until in [START + 367 * DAY, LAST, u64::MAX] {
         let error = refused(&up, keep("s1", until)).await;
         assert_eq!((error.kind, error.field), (Kind::Invalid, Some("retain_until")), "{error}");
     }
     ok(&up, keep("s1", START + 366 * DAY)).await;
-    assert_eq!(refused(&up, change("db1.s1", SnapshotChange::KeepUntil(LAST))).await.kind, Kind::Invalid);
+    assert_eq!(
+        refused(
+            &up,
+            change("db1.s1", SnapshotChange { retain_until: Some(LAST), ..SnapshotChange::default() })
+        )
+        .await
+        .kind,
+        Kind::Invalid
+    );
     assert_eq!(refused(&up, schedule(367)).await.kind, Kind::Invalid);
     assert_eq!(refused(&up, allow(100 * 366 + 1)).await.kind, Kind::Invalid);
     assert_eq!(refused(&up, allow(0)).await.kind, Kind::Invalid);
 
     // The role of the verb is that of an administrator.
     ok(&up, allow(3660)).await;
-    ok(&up, change("db1.s1", SnapshotChange::KeepUntil(START + 3000 * DAY))).await;
+    ok(
+        &up,
+        change(
+            "db1.s1",
+            SnapshotChange { retain_until: Some(START + 3000 * DAY), ..SnapshotChange::default() },
+        ),
+    )
+    .await;
     ok(&up, schedule(3000)).await;
     up.down().await;
     let up = rig.up().await;
-    assert_eq!(ok(&up, ShowSettings).await.max_lock_seconds, 3660 * DAY);
+    assert_eq!(ok(&up, ShowSettings).await.max_retention_lock_seconds, 3660 * DAY);
     let error = refused(&up, allow(365)).await;
     assert!(error.message.contains("schedule \"nightly\""), "{error}");
     ok(&up, ChangeSchedule { name: "nightly".into(), change: lock(300) }).await;
     ok(&up, allow(365)).await;
-    assert_eq!(snapshots(&up).await[0].kept_until, Some(START + 3000 * DAY), "what is locked stays locked");
+    assert_eq!(snapshots(&up).await[0].retain_until, Some(START + 3000 * DAY), "what is locked stays locked");
 }
 
 #[tokio::test]
@@ -229,8 +258,8 @@ async fn a_snapshot_goes_through_the_recycle_bin() {
     up.crash().await;
     let up = rig.up().await;
     let bin = ok(&up, ListRecycleBin).await;
-    assert_eq!((bin[0].name.as_str(), bin[0].snapshot), ("db1.s1", true));
-    let back = RestoreFromRecycleBin { which: "db1.s1".into(), name: None };
+    assert_eq!((bin[0].name.as_str(), bin[0].kind), ("db1.s1", DiskKind::Snapshot));
+    let back = RestoreFromRecycleBin { id: "db1.s1".into(), change: Restore { name: None } };
     assert!(matches!(ok(&up, back).await, Recovered::Snapshot(_)));
     ok(&up, delete("db1.s1")).await;
     rig.clock.fetch_add(24 * 3600, Ordering::SeqCst);
@@ -259,7 +288,8 @@ async fn a_host_sees_a_snapshot_and_writes_only_when_it_is_writable() {
     assert_eq!(up.luns(IQN), [0]);
     let connected = refused(&up, delete("db1.s1")).await;
     assert!(connected.message.contains("web1"), "{connected}");
-    let it = ok(&up, change("db1.s1", SnapshotChange::Writable(true))).await;
+    let it =
+        ok(&up, change("db1.s1", SnapshotChange { writable: Some(true), ..SnapshotChange::default() })).await;
     assert!(it.writable && !it.connections[0].read_only);
     let seen = ok(&up, connect("db1", true)).await;
     assert!(seen.object.connection.read_only);
@@ -282,14 +312,12 @@ async fn a_comparison_tells_what_was_written() {
     write(&up, id, 16, 2).await;
     write(&up, id, 64, 3).await;
     let compare = |base: Option<&str>, from, most| CompareSnapshots {
-        base: base.map(str::to_owned),
         name: "db1".into(),
-        from,
-        most,
+        of: Comparison { base: base.map(str::to_owned), offset: Some(from), limit: Some(most) },
     };
     let extents = async |action: CompareSnapshots| {
         let found = ok(&up, action).await;
-        (found.extents.iter().map(|it| (it.offset, it.bytes)).collect::<Vec<_>>(), found.next)
+        (found.items.iter().map(|it| (it.offset, it.length)).collect::<Vec<_>>(), found.next)
     };
     assert_eq!(extents(compare(Some("db1.s1"), 0, 10)).await, (vec![(8192, 4096), (32_768, 4096)], None));
     let (first, next) = extents(compare(Some("db1.s1"), 0, 1)).await;

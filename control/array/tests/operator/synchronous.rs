@@ -4,10 +4,10 @@ use crate::replication::{BACK, Pair, demote, pair, promote, protect, show};
 use crate::rig::{Cables, Rig, Up, ok, refused, write};
 use array::{
     Alert, ChangeReplication, ChangeVolume, CreateReplication, CreateSchedule, CreateSnapshots, CreateVolume,
-    DeleteReplication, DeleteVolume, ListAlerts, ListReplications, ListSnapshots, ListVolumes, OnLinkLoss,
-    PauseReplication, Replication, ReplicationChange, ReplicationMode, ReplicationState, RestoreVolume,
-    ResumeReplication, ReverseReplication, Rule, Severity, StartTestFailover, SubjectName, SyncReplication,
-    Update, VolumeChange, Weekday, Window,
+    DeleteReplication, DeleteVolume, Deletion, ListAlerts, ListReplications, ListSnapshots, ListVolumes,
+    OnLinkLoss, Overwrite, PauseReplication, Replication, ReplicationChange, ReplicationMode,
+    ReplicationState, RestoreVolume, ResumeReplication, ReverseReplication, Rule, Severity,
+    StartTestFailover, SubjectName, SyncReplication, Update, VolumeChange, Weekday, Window,
 };
 use block::{Disk, DiskId, Extent, Op, Reply};
 use bytes::Bytes;
@@ -423,15 +423,17 @@ async fn what_operators_do_with_volumes_of_the_group_reaches_the_target() {
         },
     )
     .await;
-    let larger = VolumeChange { bytes: Some(16 << 20), ..VolumeChange::default() };
+    let larger = VolumeChange { size: Some(16 << 20), ..VolumeChange::default() };
     ok(first, ChangeVolume { name: "log".into(), change: larger }).await;
     write(first, volumes[1], 3000 * 8, 41).await;
     assert_eq!(ok(first, show()).await.status.point, session, "the session continues");
 
     // A restore ends it, and the source continues alone until the next one.
     write(first, volumes[0], 0, 42).await;
-    let restored =
-        RestoreVolume { volume: "data".into(), source: "data.s".into(), ..RestoreVolume::default() };
+    let restored = RestoreVolume {
+        name: "data".into(),
+        change: Overwrite { source: "data.s".into(), ..Overwrite::default() },
+    };
     ok(first, restored).await;
     until_so(one, first, |it| it.status.state == ReplicationState::InSync && it.status.point > session).await;
     let session = ok(first, show()).await.status.point;
@@ -449,7 +451,7 @@ async fn what_operators_do_with_volumes_of_the_group_reaches_the_target() {
     until_so(one, first, |it| it.status.state == ReplicationState::InSync && it.status.point > session).await;
     let leaves = VolumeChange { group: Some(None), ..VolumeChange::default() };
     ok(first, ChangeVolume { name: "log".into(), change: leaves }).await;
-    ok(first, DeleteVolume { name: "log".into(), eradicate: true }).await;
+    ok(first, DeleteVolume { name: "log".into(), how: Deletion { eradicate: true } }).await;
     until_so(one, first, |it| it.volumes.len() == 2 && it.status.state == ReplicationState::InSync).await;
     write(first, more, 8, 44).await;
 

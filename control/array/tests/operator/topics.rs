@@ -7,10 +7,10 @@ use array::{
     CreateHost, CreateHostGroup, CreateNotificationTarget, CreateSchedule, CreateSnapshots, CreateToken,
     CreateUser, CreateVolume, DeleteConnection, DeleteDirectory, DeleteGroup, DeleteHost, DeleteHostGroup,
     DeleteNotificationTarget, DeleteSchedule, DeleteSnapshot, DeleteToken, DeleteUser, DeleteVolume,
-    Destination, DirectorySettings, EradicateFromRecycleBin, GroupChange, HostChange, LabelsChange, Ldap,
-    NewDirectory, NotificationTargetChange, PeerName, ReplaceCertificate, RestoreFromRecycleBin,
-    RestoreVolume, Role, Rule, RunSchedule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange,
-    SubjectName, Topic, Update, VolumeChange,
+    Deletion, Destination, DirectorySettings, EradicateFromRecycleBin, GroupChange, HostChange, LabelsChange,
+    Ldap, NewDirectory, NotificationTargetChange, Overwrite, PeerName, ReplaceCertificate, Restore,
+    RestoreFromRecycleBin, RestoreVolume, Role, Rule, RunSchedule, ScheduleChange, Secret, SettingsChange,
+    Severity, SnapshotChange, SubjectName, Topic, Update, VolumeChange,
 };
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ fn story() -> Vec<(Step, &'static [Topic])> {
         (
             ChangeVolume {
                 name: name("b"),
-                change: VolumeChange { bytes: Some(2 << 30), ..VolumeChange::default() },
+                change: VolumeChange { size: Some(2 << 30), ..VolumeChange::default() },
             },
             &[Volumes],
         ),
@@ -73,9 +73,27 @@ fn story() -> Vec<(Step, &'static [Topic])> {
         ),
         (snapshot("s"), &[Snapshots]),
         (snapshot("t"), &[Snapshots]),
-        (ChangeSnapshot { name: name("a.s"), change: SnapshotChange::Name(name("a.r")) }, &[Snapshots]),
-        (ChangeSnapshot { name: name("a.r"), change: SnapshotChange::Writable(true) }, &[Snapshots]),
-        (RestoreVolume { volume: name("b"), source: name("a.t"), ..RestoreVolume::default() }, &[Volumes]),
+        (
+            ChangeSnapshot {
+                name: name("a.s"),
+                change: SnapshotChange { name: Some(name("a.r")), ..SnapshotChange::default() }
+            },
+            &[Snapshots]
+        ),
+        (
+            ChangeSnapshot {
+                name: name("a.r"),
+                change: SnapshotChange { writable: Some(true), ..SnapshotChange::default() }
+            },
+            &[Snapshots]
+        ),
+        (
+            RestoreVolume {
+                name: name("b"),
+                change: Overwrite { source: name("a.t"), ..Overwrite::default() }
+            },
+            &[Volumes]
+        ),
         (
             CreateSchedule {
                 name: name("gold"),
@@ -95,15 +113,23 @@ fn story() -> Vec<(Step, &'static [Topic])> {
         ),
         (DeleteSchedule { name: name("gold") }, &[Schedules]),
         // Into the recycle bin, out of it, and away from there.
-        (DeleteSnapshot { name: name("a.r"), eradicate: false }, &[Snapshots, RecycleBin]),
-        (RestoreFromRecycleBin { which: name("a.r"), name: None }, &[Snapshots, RecycleBin]),
-        (DeleteSnapshot { name: name("a.t"), eradicate: true }, &[Snapshots]),
-        (DeleteVolume { name: name("b"), eradicate: false }, &[Volumes, RecycleBin]),
-        (RestoreFromRecycleBin { which: name("b"), name: Some(name("c")) }, &[Volumes, RecycleBin]),
-        (DeleteVolume { name: name("c"), eradicate: false }, &[Volumes, RecycleBin]),
-        (EradicateFromRecycleBin { which: name("c") }, &[Volumes, RecycleBin]),
+        (DeleteSnapshot { name: name("a.r"), how: Deletion { eradicate: false } }, &[Snapshots, RecycleBin]),
+        (RestoreFromRecycleBin { id: name("a.r"), change: Restore { name: None } }, &[Snapshots, RecycleBin]),
+        (DeleteSnapshot { name: name("a.t"), how: Deletion { eradicate: true } }, &[Snapshots]),
+        (DeleteVolume { name: name("b"), how: Deletion { eradicate: false } }, &[Volumes, RecycleBin]),
+        (
+            RestoreFromRecycleBin { id: name("b"), change: Restore { name: Some(name("c")) } },
+            &[Volumes, RecycleBin]
+        ),
+        (DeleteVolume { name: name("c"), how: Deletion { eradicate: false } }, &[Volumes, RecycleBin]),
+        (EradicateFromRecycleBin { id: name("c") }, &[Volumes, RecycleBin]),
         (DeleteGroup { name: name("sql") }, &[Groups]),
-        (ChangeSettings(SettingsChange { bin_seconds: Some(60), ..SettingsChange::default() }), &[Settings]),
+        (
+            ChangeSettings {
+                change: SettingsChange { recycle_bin_seconds: Some(60), ..SettingsChange::default() }
+            },
+            &[Settings]
+        ),
     ]
 }
 
@@ -148,7 +174,7 @@ fn hosts() -> Vec<(Step, &'static [Topic])> {
         (DeleteConnection { volume: name("a"), peer: cluster }, &[Connections]),
         (DeleteHostGroup { name: name("cluster") }, &[HostGroups]),
         (DeleteHost { name: name("web1") }, &[Hosts]),
-        (DeleteVolume { name: name("a"), eradicate: true }, &[Volumes]),
+        (DeleteVolume { name: name("a"), how: Deletion { eradicate: true } }, &[Volumes]),
     ]
 }
 

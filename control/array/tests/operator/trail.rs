@@ -5,9 +5,10 @@ use crate::roles;
 use array::{
     Audit, AuditEntry, Caller, ChangeDirectory, ChangeHost, ChangeNotificationTarget, ChangeUser,
     ChangeVolume, Chap, CreateConnection, CreateDirectory, CreateGroup, CreateHost, CreateNotificationTarget,
-    CreateToken, CreateUser, CreateVolume, DeleteConnection, DeleteVolume, Destination, DirectoryChange,
-    DirectorySettings, DownloadSupportBundle, Effect, HostChange, Ldap, ListAudit, NewDirectory,
-    NotificationTargetChange, Page, PeerName, ReplaceCertificate, Role, Secret, Severity, VolumeChange,
+    CreateToken, CreateUser, CreateVolume, DeleteConnection, DeleteVolume, Deletion, Destination,
+    DirectoryChange, DirectorySettings, DownloadSupportBundle, Effect, HostChange, Ldap, ListAudit,
+    NewDirectory, NotificationTargetChange, Page, PeerName, ReplaceCertificate, Role, Secret, Severity,
+    VolumeChange,
 };
 use serde_json::{Value, json};
 
@@ -83,15 +84,15 @@ async fn an_entry_says_verb_object_and_the_fields_that_changed() {
     ]);
     assert_eq!(changes[0]["fields"], fields);
     let db2 = |change| ChangeVolume { name: "db2".into(), change };
-    ok(&up, db2(VolumeChange { bytes: Some(2 << 30), ..VolumeChange::default() })).await;
+    ok(&up, db2(VolumeChange { size: Some(2 << 30), ..VolumeChange::default() })).await;
     let (said, changes) = newest(&up).await;
-    assert_eq!(said, "change volume db2 (bytes: 2147483648, shrink: no)");
-    let field = json!([{ "field": "bytes", "before": 1 << 30, "after": 2_147_483_648_u64 }]);
+    assert_eq!(said, "change volume db2 (shrink: no, size: 2147483648)");
+    let field = json!([{ "field": "size", "before": 1 << 30, "after": 2_147_483_648_u64 }]);
     assert_eq!((&changes[0]["name"], &changes[0]["fields"]), (&json!("db2"), &field));
     ok(&up, db2(VolumeChange { read_only: Some(true), ..VolumeChange::default() })).await;
     let field = json!([{ "field": "read_only", "before": false, "after": true }]);
     assert_eq!(newest(&up).await.1[0]["fields"], field);
-    ok(&up, DeleteVolume { name: "db2".into(), eradicate: true }).await;
+    ok(&up, DeleteVolume { name: "db2".into(), how: Deletion { eradicate: true } }).await;
     let (said, changes) = newest(&up).await;
     assert_eq!(said, "delete volume db2 (eradicate: yes)");
     assert_eq!((&changes[0]["before"]["name"], &changes[0]["after"]), (&json!("db2"), &Value::Null));

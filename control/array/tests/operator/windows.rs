@@ -70,11 +70,11 @@ async fn in_a_blackout_points_are_taken_only_if_an_operator_asks() {
 
     // It is the clock of the array's zone that counts: in Berlin it is an hour later.
     let zone = SettingsChange { time_zone: Some("Europe/Berlin".into()), ..SettingsChange::default() };
-    ok(&first, ChangeSettings(zone)).await;
+    ok(&first, ChangeSettings { change: zone }).await;
     first.array.replicate_once().await;
     assert_eq!(point().await, Some(4));
     let zone = SettingsChange { time_zone: Some("UTC".into()), ..SettingsChange::default() };
-    ok(&first, ChangeSettings(zone)).await;
+    ok(&first, ChangeSettings { change: zone }).await;
 
     // A planned failover does not wait.
     set(seconds(13, 59));

@@ -1,13 +1,13 @@
 //! Performance of the array per second, and the busiest volumes, hosts and controllers.
 
-use super::{Work, class, round};
+use super::class;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
 use crate::v1::handler::operations;
 use crate::v1::handler::{Answer, ask};
-use array::{By, Sample};
+use array::{By, Sample, Work, round};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,13 @@
 //! Performance history: columns of values for charts and spreadsheets.
 
-use super::{CLASSES, Format, Whose, class, csv, micros, rate, round, times};
+use super::{CLASSES, Format, Whose, class, csv, times};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::{Problem, Problems};
 use crate::v1::handler::operations;
 use crate::v1::handler::utc;
-use array::{Cell, Series};
+use array::{Cell, Series, micros, rate, round};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

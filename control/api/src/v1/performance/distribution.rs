@@ -1,13 +1,13 @@
 //! Distributions of transfer sizes and latencies.
 
-use super::{CLASSES, Whose, class, micros, times};
+use super::{CLASSES, Whose, class, times};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
 use crate::v1::handler::Answer;
 use crate::v1::handler::operations;
-use array::{Cell, Operation};
+use array::{Cell, Operation, micros};
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;

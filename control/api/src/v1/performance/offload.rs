@@ -1,14 +1,14 @@
 //! Statistics of the primitives that hosts offload: VAAI and ODX.
 
 use super::columns::WorkColumns;
-use super::{Latency, Whose, Work, times};
+use super::{Whose, times};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
 use crate::v1::handler::Answer;
 use crate::v1::handler::operations;
-use array::Operation;
+use array::{Latency, Operation, Work};
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;

@@ -1,13 +1,12 @@
 //! Path statistics of hosts.
 
-use super::{Work, round};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
 use crate::v1::handler::operations;
 use crate::v1::handler::{Answer, ask};
-use array::TimeRange;
+use array::{TimeRange, Work, round};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
