@@ -8,7 +8,7 @@ use crate::{is_loopback, is_readable};
 use ldap3::{
     LdapConn, LdapConnSettings, LdapError, LdapResult, Scope, SearchEntry, SearchOptions, ldap_escape,
 };
-use records::Ldap;
+use records::{Ldap, mark};
 use std::time::{Duration, Instant};
 
 /// Result codes of RFC 4511, appendix A.
@@ -44,13 +44,18 @@ struct Exchange<'a> {
 
 /// Refuses settings that can't work. `secret`: whether there is one.
 pub(crate) fn check(settings: &Ldap, secret: bool) -> Result<()> {
-    let wrong = |why: &str| Err(Error::failed(format!("the server {:?} {why}", settings.server)));
+    // Without what may be a password: the audit log keeps errors.
+    let shown = mark::shown_address(&settings.server);
+    let wrong = |why: &str| Err(Error::failed(format!("the server {shown:?} {why}")));
     let place = match settings.server.split_once("://") {
         Some(("ldaps", place)) if !settings.starttls => place,
         Some(("ldaps", _)) => return wrong("uses TLS already: STARTTLS is for ldap://"),
         Some(("ldap", place)) => place,
         _ => return wrong("is not an address such as ldaps://ldap.example.com"),
     };
+    if place.contains('@') {
+        return wrong("must have neither user nor password: give a bind DN, and its password as the secret");
+    }
     let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (place, None),

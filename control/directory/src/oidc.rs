@@ -16,7 +16,7 @@ use openidconnect::{
     SubjectIdentifier, TokenResponse, UserInfoClaims,
 };
 use parking_lot::Mutex;
-use records::Oidc;
+use records::{Oidc, mark};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{Duration, Instant};
@@ -95,7 +95,12 @@ pub struct Provider {
 
 /// Refuses settings that can't work.
 pub(crate) fn check(settings: &Oidc) -> Result<()> {
-    address(&settings.issuer, "the issuer")?;
+    let issuer = address(&settings.issuer, "the issuer")?;
+    if issuer.query().is_some() {
+        return Err(Error::failed(
+            "an issuer has no query (OpenID Connect Core 1.0, section 2): leave it out",
+        ));
+    }
     let own = address(&settings.address, "the address of the array")?;
     if !matches!(own.path(), "" | "/") || own.query().is_some() {
         return Err(Error::failed(
@@ -120,11 +125,15 @@ fn redirect(settings: &Oidc) -> String {
 
 /// Checks an address that receives secrets: it must use TLS, or a loopback address.
 fn address(text: &str, what: &str) -> Result<ureq::http::Uri> {
-    let wrong = |why: &str| Error::failed(format!("{what}, {text:?}, {why}"));
+    // Without what may be a password: the audit log keeps errors.
+    let wrong = |why: &str| Error::failed(format!("{what}, {:?}, {why}", mark::shown_address(text)));
     let uri: ureq::http::Uri =
         text.parse().map_err(|_| wrong("is not an address such as https://example.com"))?;
     let host = uri.host().unwrap_or_default();
-    if host.is_empty() || uri.authority().is_some_and(|it| it.as_str().contains('@')) || text.contains('#') {
+    if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
+        return Err(wrong("must have neither user nor password"));
+    }
+    if host.is_empty() || text.contains('#') {
         return Err(wrong("is not an address such as https://example.com"));
     }
     match uri.scheme_str() {

@@ -16,6 +16,7 @@ pub enum DirectorySettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ldap {
     /// Address of the server: `ldaps://name:port`, or `ldap://name:port`.
+    #[serde(serialize_with = "crate::mark::address")]
     pub server: String,
     /// Whether to use STARTTLS.
     pub starttls: bool,
@@ -39,10 +40,12 @@ pub struct Ldap {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oidc {
     /// Issuer identifier, which is the provider's address.
+    #[serde(serialize_with = "crate::mark::address")]
     pub issuer: String,
     /// Client identifier of the array.
     pub client_id: String,
     /// Address at which browsers reach the array; the redirect URI is below it.
+    #[serde(serialize_with = "crate::mark::address")]
     pub address: String,
     /// Scopes requested besides `openid`.
     pub scopes: Vec<String>,

@@ -59,6 +59,7 @@ impl Redactor<'_> {
             mark::SECRET => HIDDEN.into(),
             mark::PEM => certificate(text).into(),
             mark::URL => mark::shown_url(text).into(),
+            mark::ADDRESS => mark::shown_address(text).into(),
             _ => (self.names)(name, text).map_or(inner, Value::String),
         }
     }

@@ -72,3 +72,19 @@ fn addresses_are_shown_up_to_the_host() {
         assert_eq!(mark::shown_url(url), shown);
     }
 }
+
+#[test]
+fn addresses_of_servers_are_shown_without_user_password_and_query() {
+    for (address, shown) in [
+        ("https://id.example.com/realms/one", "https://id.example.com/realms/one"),
+        ("ldaps://ldap.example.com:636", "ldaps://ldap.example.com:636"),
+        ("https://me:word@id.example.com/a", "https://…@id.example.com/a"),
+        ("ldaps://me:wo/rd@ldap", "ldaps://…@ldap"),
+        ("https://id/a?key=word#more", "https://id/a…"),
+        ("me:word@ldap", "…@ldap"),
+        ("@", "…@"),
+        ("no address", "no address"),
+    ] {
+        assert_eq!(mark::shown_address(address), shown);
+    }
+}

@@ -7,7 +7,7 @@ use array::{
     ChangeVolume, Chap, CreateConnection, CreateDirectory, CreateGroup, CreateHost, CreateNotificationTarget,
     CreateToken, CreateUser, CreateVolume, DeleteConnection, DeleteVolume, Deletion, Destination,
     DirectoryChange, DirectorySettings, DownloadSupportBundle, Effect, HostChange, Ldap, ListAudit,
-    NewDirectory, NotificationTargetChange, Page, PeerName, ReplaceCertificate, Role, Secret, Severity,
+    NewDirectory, NotificationTargetChange, Oidc, Page, PeerName, ReplaceCertificate, Role, Secret, Severity,
     VolumeChange,
 };
 use serde_json::{Value, json};
@@ -106,6 +106,40 @@ fn url(path: &str) -> String {
     format!("https://hooks.example.com/{path}-T0KEN")
 }
 
+/// Directories whose addresses have a password, which none may have.
+fn secretive_addresses() -> Vec<DirectorySettings> {
+    let ldap = |server: &str| {
+        DirectorySettings::Ldap(Ldap {
+            server: server.into(),
+            starttls: false,
+            bind_dn: None,
+            base: "dc=example".into(),
+            user_attribute: "uid".into(),
+            group_base: None,
+            ca: None,
+        })
+    };
+    let oidc = |issuer: &str, address: &str| {
+        DirectorySettings::Oidc(Oidc {
+            issuer: issuer.into(),
+            client_id: "array".into(),
+            address: address.into(),
+            scopes: Vec::new(),
+            user_claim: "sub".into(),
+            groups_claim: "groups".into(),
+            ca: None,
+        })
+    };
+    let own = "https://array.example.com";
+    vec![
+        ldap("ldaps://me:sesame@ldap.example.com"),
+        ldap("me:sesame@ldap.example.com"),
+        oidc("https://me:sesame@id.example.com", own),
+        oidc("https://id.example.com?key=sesame", own),
+        oidc("https://id.example.com", "https://me:sesame@array.example.com"),
+    ]
+}
+
 /// Actions with secrets of every kind.
 fn secretive() -> Vec<Step> {
     let new = |name: &str| name.to_owned();
@@ -188,6 +222,12 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
         enabled: true,
     };
     up.perform(refused).await.unwrap_err();
+    for settings in secretive_addresses() {
+        let new =
+            NewDirectory { name: "odd".into(), settings, secret: None, grants: Vec::new(), enabled: true };
+        let error = up.perform(CreateDirectory(Box::new(new))).await.unwrap_err();
+        assert!(!error.message.contains("sesame"), "{error}");
+    }
     let all = trail(&up).await;
     let whole = format!("{all:?}");
     assert!(!["sesame", "T0KEN", "TUFSS0VE"].iter().any(|never| whole.contains(never)), "{whole}");
