@@ -170,7 +170,7 @@ impl std::fmt::Debug for Image {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The run exceeds the disk.
-    #[error("{extent:?} is outside a disk of {blocks} blocks")]
+    #[error("{} blocks from block {} on are outside a disk of {blocks} blocks", extent.blocks, extent.lba)]
     OutOfRange {
         /// The requested run.
         extent: Extent,
@@ -202,7 +202,7 @@ pub enum Error {
     #[error("read-only")]
     ReadOnly,
     /// A copy names a disk that the receiver can't reach.
-    #[error("{0:?} is not reachable from here")]
+    #[error("the disk {:032x} is not reachable from here", _0.0)]
     Unreachable(DiskId),
     /// The store under the disk stopped to protect data; the text says why.
     #[error("stopped: {0}")]

@@ -120,12 +120,17 @@ impl Core {
         let mut ids = BTreeSet::new();
         for (number, volume) in &state.catalog.volumes {
             if !ids.insert(volume.id) || state.catalog.number(volume.id) != Some(*number) {
-                found
-                    .defect(format_args!("volume {number}: another volume has its identity {:?}", volume.id));
+                found.defect(format_args!(
+                    "volume {number}: another volume has its identity {:032x}",
+                    volume.id.0
+                ));
             }
             let VolumeState { tree, geometry, kept_until, read_only, .. } = volume;
             if crate::entry::blocks_under(tree.level) < VolumeState::blocks(*geometry) {
-                found.defect(format_args!("volume {number}: {geometry:?} is more than its map can hold"));
+                found.defect(format_args!(
+                    "volume {number}: {} bytes are more than its map can hold",
+                    geometry.bytes()
+                ));
             }
             if *kept_until > 0 && !read_only && !volume.provenance.snapshot {
                 found
@@ -230,8 +235,8 @@ impl Core {
         let tally: Tally = maps.tally_of(level, node);
         if (tally, level) != (info.tally, info.level) {
             found.defect(format_args!(
-                "map page {page}: {tally:?} below it at level {level}; its index entry says {:?} at {}",
-                info.tally, info.level
+                "map page {page}: {} blocks below it at level {level}, {} of them zeros; its index entry says {} and {} at {}",
+                tally.mapped, tally.zero, info.tally.mapped, info.tally.zero, info.level
             ));
         }
         let slots = node.iter().any(|entry| entry.is_slot());

@@ -8,6 +8,7 @@ use crate::policy::Compression;
 use crate::record::checksum;
 use bytes::Bytes;
 use std::cell::RefCell;
+use std::fmt;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Kind of an object.
@@ -30,6 +31,21 @@ pub enum ObjectKind {
     Root = 7,
     /// Entries of the deduplication index, from format [`crate::INDEX_VERSION`] on.
     Index = 8,
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Frame => "frame",
+            Self::Map => "map",
+            Self::Table => "frame table",
+            Self::MapIndex => "index of map pages",
+            Self::TableIndex => "index of the frame table",
+            Self::Catalog => "catalog",
+            Self::Root => "checkpoint root",
+            Self::Index => "deduplication index",
+        })
+    }
 }
 
 impl ObjectKind {

@@ -11,6 +11,7 @@ use crate::pages::Pages;
 use crate::slots::{SlotRuns, Slots};
 use crate::space::{Location, Tally, Usage};
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::Range;
 
 /// A metadata page that must be read before the operation can go on.
@@ -22,6 +23,16 @@ pub enum Need {
     Table(u64),
     /// A map page that is named and does not exist: nothing can be read.
     Lost(u64),
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Map(page) => write!(f, "map page {page}"),
+            Self::Table(page) => write!(f, "page {page} of the frame table"),
+            Self::Lost(page) => write!(f, "map page {page}, which does not exist,"),
+        }
+    }
 }
 
 impl From<Absent> for Need {

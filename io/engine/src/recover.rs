@@ -255,7 +255,7 @@ impl Core {
                 }
             };
             if !loaded.insert(need) {
-                return Err(format!("{need:?} can't be read"));
+                return Err(format!("{need} can't be read"));
             }
             self.try_load(need).await?;
         }
@@ -400,7 +400,7 @@ impl Core {
         for (number, location) in (0..).zip(locations) {
             let part = self.read_metadata(kind, number, *location).await;
             bytes.extend_from_slice(
-                &part.map_err(|why| unusable(format_args!("part {number} of the {kind:?}: {why}")))?,
+                &part.map_err(|why| unusable(format_args!("part {number} of the {kind}: {why}")))?,
             );
         }
         Ok(bytes)
@@ -446,7 +446,7 @@ impl Core {
                         let changed = self.validate_infos(kind, *number, &mut chunk, findings)?;
                         read.push(ReadChunk { number: *number, location: *location, chunk, changed });
                     }
-                    Err(why) => findings.fatal(format_args!("chunk {number} of the {kind:?}: {why}"))?,
+                    Err(why) => findings.fatal(format_args!("chunk {number} of the {kind}: {why}"))?,
                 }
             }
         }
@@ -472,7 +472,7 @@ impl Core {
             if !is_placed || !fits {
                 let page = number * CHUNK + index;
                 findings
-                    .fatal(format_args!("page {page} in the {kind:?}: this entry is impossible: {info:?}"))?;
+                    .fatal(format_args!("page {page} in the {kind}: this entry is impossible: {info:?}"))?;
                 let placed_table = is_placed && kind == ObjectKind::TableIndex;
                 chunk.set(index, if placed_table { simple } else { PageInfo::default() });
                 changed = true;

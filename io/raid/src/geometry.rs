@@ -160,18 +160,23 @@ impl Geometry {
             + u128::from(self.journal_bytes);
         let granule = u128::from(self.rows) * page;
         let segment = u128::from(self.rows) * u128::from(self.stripe_pages) * page;
+        let needed = front.next_multiple_of(1 << 16) + granule + page;
         let aligned = |bytes: u64| bytes > 0 && bytes.is_multiple_of(PAGE);
         let rules = [
             (self.stripe_pages > 0 && self.rows > 0 && segment <= 1 << 30, "segment size"),
             (self.max_segments > 0 && self.max_segments <= 1 << 28, "number of segments"),
             (aligned(self.superblock_bytes.into()), "superblock size"),
             (aligned(self.journal_bytes) && self.journal_bytes >= 256 << 10, "journal size"),
-            (front.next_multiple_of(1 << 16) + granule + page <= u128::from(drive_bytes), "size of a drive"),
         ];
-        match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, what)) => Err(Error::Unusable(format!("the layout does not fit: {what}: {self:?}"))),
-            None => Ok(()),
+        if let Some((_, what)) = rules.iter().find(|(holds, _)| !holds) {
+            return Err(Error::Unusable(format!("the layout of the drives has an impossible {what}")));
         }
+        if needed > u128::from(drive_bytes) {
+            return Err(Error::Unusable(format!(
+                "a drive of {drive_bytes} bytes is too small for the layout, which needs at least {needed}"
+            )));
+        }
+        Ok(())
     }
 
     /// Offset of superblock slot 0 or 1.
@@ -285,8 +290,11 @@ mod tests {
             Geometry { max_segments: u32::MAX, ..plan },
             Geometry { journal_bytes: u64::MAX, superblock_bytes: u32::MAX, ..plan },
         ] {
-            assert!(huge.check(u64::MAX).is_err(), "{huge:?}");
+            let error = huge.check(u64::MAX).unwrap_err().to_string();
+            assert!(!error.contains("Geometry"), "{error}");
         }
+        let small = plan.check(1 << 20).unwrap_err().to_string();
+        assert!(small.starts_with("a drive of 1048576 bytes is too small"), "{small}");
     }
 
     #[test]

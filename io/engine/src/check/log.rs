@@ -128,7 +128,10 @@ impl Core {
         }
         for (segment, (counted, kept)) in segments.iter().zip(maps.usage.segments()).enumerate() {
             if counted != kept {
-                found.defect(format_args!("segment {segment} holds {counted:?}, not {kept:?}"));
+                found.defect(format_args!(
+                    "segment {segment} holds {} bytes of data and {} of metadata, not {} and {}",
+                    counted.data, counted.meta, kept.data, kept.meta
+                ));
             }
         }
         let sum = |part: fn(&Live) -> u64| segments.iter().map(part).sum::<u64>();
