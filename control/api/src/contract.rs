@@ -7,7 +7,9 @@ use crate::{BODY_LIMIT, Context, DOCUMENT_LIMIT, LOG_IN_BODY_LIMIT};
 use array::{Caller, ExpiringKind, Role};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH, TRANSFER_ENCODING,
+};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -31,6 +33,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 const LOG_IN_BODY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time-out of a configuration document.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Maximum number of bytes that are shown of a coding that is not understood.
+const MAX_SHOWN_BYTES: usize = 32;
 
 /// Where configuration documents are sent, which may be long.
 const DOCUMENT_PATHS: &[&str] = &["/api/v1/configuration/compare", "/api/v1/configuration/import"];
@@ -168,12 +173,34 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
     }
 }
 
+/// Refuses a body in a coding: no coding is decoded, and as it is, it could be read as something else (RFC 9110 8.4, 15.5.16).
+fn refuse_codings(headers: &HeaderMap) -> Result<(), Problem> {
+    for (name, known, status) in [
+        (CONTENT_ENCODING, "identity", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (TRANSFER_ENCODING, "chunked", StatusCode::NOT_IMPLEMENTED),
+    ] {
+        let fields = headers.get_all(&name).iter();
+        let codings =
+            fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+        if let Some(other) =
+            codings.into_iter().find(|it| !it.is_empty() && !it.eq_ignore_ascii_case(known.as_bytes()))
+        {
+            let shown = other.get(..MAX_SHOWN_BYTES).unwrap_or(other).escape_ascii();
+            let detail =
+                format!("a body in the coding \"{shown}\" is not understood: send it without {name}");
+            return Err(Problem::rejected(status, detail));
+        }
+    }
+    Ok(())
+}
+
 /// The request with its complete body, within the time-out.
 async fn read_body(
     request: Request,
     reading: &Reading,
 ) -> Result<(axum::http::request::Parts, Bytes), Problem> {
     let (parts, body) = request.into_parts();
+    refuse_codings(&parts.headers)?;
     let Ok(body) = tokio::time::timeout(reading.timeout, to_bytes(body, reading.limit)).await else {
         let detail = "the body did not come in time: send the request again";
         return Err(Problem::rejected(StatusCode::REQUEST_TIMEOUT, detail.into()));
@@ -438,6 +465,28 @@ mod tests {
             assert!(waits(&format!("/api/v1/{path}")), "{path}");
         }
         assert!(!waits("/api/v1/volumes"));
+    }
+
+    #[test]
+    fn a_body_in_a_coding_is_refused_and_not_read_as_it_is() {
+        let refused = |name: &HeaderName, values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            values.iter().for_each(|value| drop(headers.append(name, HeaderValue::from_static(value))));
+            refuse_codings(&headers).err().map(|problem| problem.into_response().status().as_u16())
+        };
+        for values in [&["gzip"][..], &["identity, br"], &["Identity", "deflate"], &["?"], &["identity gzip"]]
+        {
+            assert_eq!(refused(&CONTENT_ENCODING, values), Some(415), "{values:?}");
+        }
+        assert_eq!(refused(&TRANSFER_ENCODING, &["gzip, chunked"]), Some(501));
+        for (name, value) in [
+            (&CONTENT_ENCODING, "identity"),
+            (&CONTENT_ENCODING, " , Identity"),
+            (&TRANSFER_ENCODING, "Chunked"),
+        ] {
+            assert_eq!(refused(name, &[value]), None, "{value}");
+        }
+        assert_eq!(refused(&CONTENT_ENCODING, &[]), None);
     }
 
     #[test]
