@@ -2,7 +2,8 @@
 //! (RFC 7143 6.3.5), forever, and neither can work. A cloned system disk is the usual cause.
 //!
 //! One machine also reinstates its session, after a reset or a cut network, and from another address after a change of its own.
-//! So it takes several displacements of each of two addresses within a short time.
+//! So it takes several displacements of each of two addresses within a short time. Machines behind a router that translates
+//! addresses (NAT) have one address: there it takes more of them than one machine can cause.
 
 use crate::condition::{self, About, Conditions};
 use history::Severity;
@@ -13,18 +14,27 @@ use std::net::IpAddr;
 const WINDOW_SECONDS: u64 = 120;
 /// How often each of two addresses must have lost the session in that time.
 const MIN_DISPLACEMENTS: u64 = 3;
-/// Addresses of one name that are remembered; those that lost a session first go first.
+/// How often one address must have lost it, which is once in 6 s. A machine that has lost its connection, and leaves it open here,
+/// notices that after 10 s or more (NOP-Out every 5 s, answered within 5 s); two machines displace each other every 2 s.
+const MIN_DISPLACEMENTS_OF_ONE: u64 = 20;
+/// Addresses of one session that are remembered; those that lost it first go first.
 const MAX_ADDRESSES: usize = 16;
+/// Sessions that are remembered; no others are noted until some were long ago.
+const MAX_SESSIONS: usize = 4096;
 
-/// Displacements by initiator name and address, with their times in seconds since 1970. Names are of hosts, as others have no
-/// sessions.
+/// Displacements by initiator name and ISID, and by address, with their times in seconds since 1970. Names are of hosts, as others
+/// have no sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Displacements(BTreeMap<String, BTreeMap<IpAddr, Vec<(u64, u64)>>>);
+pub(crate) struct Displacements(BTreeMap<(String, u64), BTreeMap<IpAddr, Vec<(u64, u64)>>>);
 
 impl Displacements {
-    /// Sessions of an initiator at an address were reinstated by another connection, so often at this time.
-    pub fn note(&mut self, initiator: &str, address: IpAddr, count: u64, now: u64) {
-        let addresses = self.0.entry(initiator.to_owned()).or_default();
+    /// A session of an initiator at an address, with this ISID, was reinstated by another connection, so often at this time.
+    pub fn note(&mut self, (initiator, isid): (&str, u64), address: IpAddr, count: u64, now: u64) {
+        let key = (initiator.to_owned(), isid);
+        if self.0.len() >= MAX_SESSIONS && !self.0.contains_key(&key) {
+            return;
+        }
+        let addresses = self.0.entry(key).or_default();
         let times = addresses.entry(address).or_default();
         match times.last_mut() {
             Some((at, known)) if *at == now => *known = known.saturating_add(count),
@@ -51,27 +61,35 @@ impl Displacements {
     /// Names that several machines have, with their addresses. `host_of`: the host with an initiator name.
     pub fn conditions(&self, host_of: impl Fn(&str) -> Option<String>) -> Conditions {
         let mut found = Conditions::default();
-        for (initiator, addresses) in &self.0 {
-            let often =
-                |times: &[(u64, u64)]| times.iter().map(|(_, count)| count).sum::<u64>() >= MIN_DISPLACEMENTS;
-            let rivals: Vec<_> = addresses
-                .iter()
-                .filter(|(_, times)| often(times))
-                .map(|(address, _)| address.to_string())
-                .collect();
-            let Some(host) = host_of(initiator).filter(|_| rivals.len() > 1) else { continue };
+        for ((initiator, _), addresses) in &self.0 {
+            let Some(rivals) = rivals(addresses) else { continue };
+            let Some(host) = host_of(initiator) else { continue };
             let about = About { noun: "host", name: &host, key: initiator };
             condition::add(&mut found, "host.duplicate-initiator", Severity::Critical, Some(about), &|| {
                 format!(
-                    "machines at {} use the same initiator name {initiator} and ISID, and end each other's iSCSI session again and \
-                     again: give each machine a name of its own (on Linux /etc/iscsi/initiatorname.iscsi), and create a host \
-                     for it",
-                    rivals.join(" and ")
+                    "machines at {rivals} use the same initiator name {initiator} and ISID, and end each other's iSCSI session again \
+                     and again: give each machine a name of its own (on Linux /etc/iscsi/initiatorname.iscsi), and create a \
+                     host for it"
                 )
             });
         }
         found
     }
+}
+
+/// The addresses of machines that displace each other, as text; `None` if there are none.
+fn rivals(addresses: &BTreeMap<IpAddr, Vec<(u64, u64)>>) -> Option<String> {
+    let at_least = |least: u64| {
+        let count = |times: &[(u64, u64)]| times.iter().map(|(_, count)| count).sum::<u64>();
+        let often = addresses.iter().filter(|(_, times)| count(times) >= least);
+        often.map(|(address, _)| address.to_string()).collect::<Vec<_>>()
+    };
+    let several = at_least(MIN_DISPLACEMENTS);
+    if several.len() > 1 {
+        return Some(several.join(" and "));
+    }
+    let one = at_least(MIN_DISPLACEMENTS_OF_ONE).pop()?;
+    Some(format!("{one} (behind one address, as with NAT)"))
 }
 
 #[cfg(test)]

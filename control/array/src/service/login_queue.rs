@@ -12,6 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) const MAX_PENDING: usize = 1024;
 /// Longest reason of a log-out that is shown, in characters.
 const MAX_REASON: usize = 120;
+/// Why a session ended that another connection took over.
+pub(crate) const REINSTATED: &str = "session reinstated";
 
 /// What connections reported.
 #[derive(Default)]
@@ -43,8 +45,16 @@ pub struct LoginReport {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
     LoggedIn,
-    LoggedOut { reason: String },
-    Refused { cause: Cow<'static, str>, reason: String },
+    LoggedOut {
+        reason: String,
+        /// ISID of a session that another connection reinstated, in 48 bits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        displaced: Option<u64>,
+    },
+    Refused {
+        cause: Cow<'static, str>,
+        reason: String,
+    },
 }
 
 impl LoginReport {
@@ -52,7 +62,10 @@ impl LoginReport {
     fn is_like(&self, other: &Self) -> bool {
         let same = match (&self.what, &other.what) {
             (What::LoggedIn, What::LoggedIn) => true,
-            (What::LoggedOut { reason: one }, What::LoggedOut { reason: other }) => one == other,
+            (
+                What::LoggedOut { reason: one, displaced },
+                What::LoggedOut { reason: other, displaced: another },
+            ) => one == other && displaced == another,
             (What::Refused { cause: one, .. }, What::Refused { cause: other, .. }) => one == other,
             _ => false,
         };
@@ -107,7 +120,7 @@ impl LoginQueue {
 }
 
 fn logged_out(reason: &str) -> What {
-    What::LoggedOut { reason: reason.chars().take(MAX_REASON).collect() }
+    What::LoggedOut { reason: reason.chars().take(MAX_REASON).collect(), displaced: None }
 }
 
 impl LoginObserver for LoginQueue {
@@ -117,7 +130,13 @@ impl LoginObserver for LoginQueue {
 
     fn logged_out(&self, session: &SessionInfo, reason: &str) {
         let initiator = Some(session.initiator.clone());
-        self.record(logged_out(reason), initiator, session.peer.ip(), session.portal);
+        let mut what = logged_out(reason);
+        if let What::LoggedOut { displaced, .. } = &mut what
+            && reason == REINSTATED
+        {
+            *displaced = Some(session.isid.iter().fold(0, |isid, byte| isid << 8 | u64::from(*byte)));
+        }
+        self.record(what, initiator, session.peer.ip(), session.portal);
     }
 
     fn refused(&self, refused: &RefusedLogin) {

@@ -9,7 +9,7 @@ use crate::bus::EventBus;
 use crate::condition::Conditions;
 use crate::env::Env;
 use crate::service::displacements::Displacements;
-use crate::service::login_queue::{LoginQueue, LoginReport, LoginReports, What, merge};
+use crate::service::login_queue::{LoginQueue, LoginReport, LoginReports, REINSTATED, What, merge};
 use crate::view::RefusedLogin;
 use history::Severity;
 use parking_lot::Mutex;
@@ -24,8 +24,6 @@ const REFUSED_LOGIN_LIFE_SECONDS: u64 = 7 * 86_400;
 /// Events at once about one host, or about unknown initiators, and seconds until there may be another.
 const EVENTS_BURST: u64 = 10;
 const EVENT_SECONDS: u64 = 60;
-/// Why a session ended that another connection took over.
-const REINSTATED: &str = "session reinstated";
 /// Ends of a session that are no failure.
 const WANTED_ENDS: [&str; 6] = [
     "logged out",
@@ -147,7 +145,7 @@ impl Logins {
             log.lost += lost;
             log.refused.retain(|known| now.saturating_sub(known.last) < REFUSED_LOGIN_LIFE_SECONDS);
             log.displaced.forget(now);
-            for item in reports {
+            for mut item in reports {
                 let host = host_of(config, item.initiator.as_deref());
                 match item.what {
                     What::Refused { .. } => log.enter(&item, host.map(|host| host.name.as_str()), now),
@@ -155,9 +153,10 @@ impl Logins {
                     What::LoggedIn => log
                         .refused
                         .retain(|known| (&known.initiator, known.address) != (&item.initiator, item.address)),
-                    What::LoggedOut { ref reason } => {
-                        if let Some(initiator) = item.initiator.as_deref().filter(|_| reason == REINSTATED) {
-                            log.displaced.note(initiator, item.address, item.count, now);
+                    What::LoggedOut { ref mut displaced, .. } => {
+                        // Events do not depend on the session.
+                        if let (Some(initiator), Some(isid)) = (&item.initiator, displaced.take()) {
+                            log.displaced.note((initiator, isid), item.address, item.count, now);
                         }
                     }
                 }
@@ -211,7 +210,7 @@ impl Logins {
                     format!("{who} logged in: {way}"),
                 );
             }
-            What::LoggedOut { reason } => {
+            What::LoggedOut { reason, .. } => {
                 let wanted = WANTED_ENDS.contains(&reason.as_str());
                 let severity = if wanted { Severity::Info } else { Severity::Warning };
                 self.bus.log_event(
