@@ -11,7 +11,7 @@ use crate::api_listeners::Trial;
 use crate::array::Array;
 use crate::moving_addresses::{Movable, OF_HOME, check_movable, check_owner};
 use crate::portal::not_settled;
-use crate::request::{Request, verbs};
+use crate::request::verbs;
 use crate::shape::{shapes, some_time};
 use crate::transaction::Transaction;
 use crate::{Caller, Error, Result, check};
@@ -209,7 +209,7 @@ impl Transaction<'_> {
         };
         if let Some(new) = wanted.filter(|new| moves && !is_known(array, *new)) {
             check_movable(array.own_ports.get().ok_or_else(not_settled)?, new.ip())?;
-            self.outside(&ChangeApiAddress::VERB, array.check_unused(new.ip())).await??;
+            self.outside(array.check_unused(new.ip())).await??;
         }
         let controller = array.api_place(moves)?;
         let kept = array.kept_api_address(moves);

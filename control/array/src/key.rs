@@ -3,7 +3,7 @@
 
 use crate::array::Array;
 use crate::machine::NewKey;
-use crate::request::{Request, verbs};
+use crate::request::verbs;
 use crate::shape::shapes;
 use crate::status::Encryption;
 use crate::transaction::Transaction;
@@ -118,7 +118,7 @@ impl Transaction<'_> {
             let made = made.map_err(|error| Error::failed(WHAT, error))?.map_err(Error::precondition)?;
             Ok::<_, Error>((rotating, keys, made))
         };
-        let (_rotating, keys, (source, with)) = self.outside(&RotateKey::VERB, making).await??;
+        let (_rotating, keys, (source, with)) = self.outside(making).await??;
         let before = array.key();
         let mut nonce = [0; 12];
         nonce.copy_from_slice(&(array.env.random)().to_le_bytes()[..12]);

@@ -9,7 +9,7 @@ use crate::configuration::{put, put_records};
 use crate::membership::ControllerState;
 use crate::moving_addresses::{Movable, check_movable, check_owner};
 use crate::ports::{MAX_PORTS, OwnPorts};
-use crate::request::{Request, verbs};
+use crate::request::verbs;
 use crate::shape::{shapes, time};
 use crate::transaction::Transaction;
 use crate::{Error, Result, check};
@@ -321,7 +321,7 @@ impl Transaction<'_> {
             check_movable(&own, socket.ip())?;
         }
         if moves && !force {
-            self.outside(&CreatePortal::VERB, self.array.check_unused(socket.ip())).await??;
+            self.outside(self.array.check_unused(socket.ip())).await??;
         }
         let controller = controller.unwrap_or(own.controller);
         let is_own = controller == own.controller;

@@ -42,7 +42,7 @@ verbs! {
     EradicateFromRecycleBin {
         /// Id, or unambiguous name
         id
-    } -> (), Change "eradicate" "recycle bin entry", Admin,
+    } -> (), Exchange "eradicate" "recycle bin entry", Admin,
         of |it, config| Object::of(&["id"], &name_in_bin(config, &it.id)), at DELETE "/recycle-bin/{id}"
         => |tx, it| tx.eradicate_from_bin(&it.id).await;
 }
@@ -74,21 +74,7 @@ impl Transaction<'_> {
         if eradicate {
             self.array.require(self.caller, Role::Admin)?;
         }
-        let seen_by: Vec<_> = {
-            let config = self.array.config();
-            let seen = config.connections.of_volume(entry.id());
-            seen.map(|connection| config.peer_name(connection.peer)).collect()
-        };
-        if !seen_by.is_empty() {
-            return Err(Error::precondition(format!(
-                "{} {:?} is connected to {}: disconnect it first",
-                entry.noun(),
-                entry.name(),
-                some_of(&seen_by)
-            )));
-        }
-        self.refuse_scheduled(Subject::Volume(entry.id()))?;
-        self.refuse_kept(entry.id(), entry.name())?;
+        self.refuse_used(&entry)?;
         if eradicate {
             return self.eradicate(entry).await;
         }
@@ -134,7 +120,15 @@ impl Transaction<'_> {
     pub(crate) async fn eradicate(&mut self, entry: DiskEntry) -> Result<()> {
         let (id, noun, name) = (entry.id(), entry.noun(), entry.name().to_owned());
         self.refuse_kept(id, &name)?;
-        let _apart = self.part_from_mirrors(id, "a volume of the group was deleted").await?;
+        let apart = self.part_from_mirrors(id, "a volume of the group was deleted").await?;
+        if !apart.is_empty() {
+            // A witness may have been waited for, and other changes have come first.
+            let stage = self.array.config().volumes.get(id).map(|it| it.stage);
+            if stage != Some(entry.stage()) {
+                return Err(Error::conflict(format!("{noun} {name:?} was changed: look at it again")));
+            }
+            self.refuse_used(&entry)?;
+        }
         let remove = vec![Edit::Remove(entry.record())];
         match self.array.parts.engine.volume(id) {
             Some(_) => self
@@ -145,6 +139,25 @@ impl Transaction<'_> {
         }
         self.done(&format!("{noun}.eradicated"), noun, &name, "was eradicated");
         Ok(())
+    }
+
+    /// Refuses what a host sees, or is replicated, or kept.
+    fn refuse_used(&self, entry: &DiskEntry) -> Result<()> {
+        let seen_by: Vec<_> = {
+            let config = self.array.config();
+            let seen = config.connections.of_volume(entry.id());
+            seen.map(|connection| config.peer_name(connection.peer)).collect()
+        };
+        if !seen_by.is_empty() {
+            return Err(Error::precondition(format!(
+                "{} {:?} is connected to {}: disconnect it first",
+                entry.noun(),
+                entry.name(),
+                some_of(&seen_by)
+            )));
+        }
+        self.refuse_scheduled(Subject::Volume(entry.id()))?;
+        self.refuse_kept(entry.id(), entry.name())
     }
 
     /// Refuses what is kept until a time that has not come.

@@ -7,7 +7,7 @@
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::link::{Hello, Link, LinkIdentity, Reply, Wish, key_of, key_text, shown};
-use crate::request::{Request, verbs};
+use crate::request::verbs;
 use crate::service::links::{LinkStatus, PAIRING_KEY_SECONDS};
 use crate::service::windows;
 use crate::shape::{shapes, time};
@@ -200,7 +200,7 @@ impl Transaction<'_> {
         let failed = |why: String| {
             Error::precondition(format!("the array at {} can't be paired: {why}", wanted.address))
         };
-        let outcome = self.outside(&PairRemoteArray::VERB, timeout(RESPONSE_TIMEOUT, exchange)).await?;
+        let outcome = self.outside(timeout(RESPONSE_TIMEOUT, exchange)).await?;
         let late = "it did not respond in time; if it lists this array now, delete it there first";
         let (link, said) = outcome.unwrap_or_else(|_| Err(late.into())).map_err(failed)?;
         let Reply::Paired { serial, name: theirs, proof } = said else {

@@ -228,19 +228,19 @@ verbs! {
         };
     CreateReplication -> Replication, Change "create" "replication", Operator, about name
         => |tx, it| tx.create_replication(it).await;
-    ChangeReplication -> Replication, Change "change" "replication", Operator, about name
+    ChangeReplication -> Replication, Exchange "change" "replication", Operator, about name
         => |tx, it| tx.change_replication(&it.name, it.change).await;
-    DeleteReplication -> (), Change "delete" "replication", Admin, about name
+    DeleteReplication -> (), Exchange "delete" "replication", Admin, about name
         => |tx, it| tx.delete_replication(&it.name).await;
     SyncReplication -> Replication, Change "sync" "replication", Operator, about name
         => |tx, it| tx.sync_replication(&it.name);
-    PauseReplication -> Replication, Change "pause" "replication", Operator, about name
+    PauseReplication -> Replication, Exchange "pause" "replication", Operator, about name
         => |tx, it| tx.pause_replication(&it.name, true).await;
     ResumeReplication -> Replication, Change "resume" "replication", Operator, about name
         => |tx, it| tx.pause_replication(&it.name, false).await;
-    PromoteReplication -> Replication, Change "promote" "replication", Admin, about name
+    PromoteReplication -> Replication, Exchange "promote" "replication", Admin, about name
         => |tx, it| tx.promote_replication(&it.name, it.force, it.point).await;
-    DemoteReplication -> Replication, Change "demote" "replication", Admin, about name
+    DemoteReplication -> Replication, Exchange "demote" "replication", Admin, about name
         => |tx, it| tx.demote_replication(&it.name, it.force).await;
 }
 
@@ -379,9 +379,7 @@ impl Transaction<'_> {
         let _held = self.array.replicas.hold(entry.id).await;
         // A point may have come between.
         self.refuse_locked_points(&entry)?;
-        if entry.mirrors() {
-            self.ask_for_consent(&entry).await?;
-        }
+        let entry = if entry.mirrors() { self.ask_for_consent(&entry).await? } else { entry };
         let unneeded = vec![replication::unneeded_record(entry.number())];
         self.commit_with(vec![Edit::Remove(Record::Replication(entry.clone()))], unneeded).await?;
         self.array.replicas.forget(entry.id);
@@ -412,10 +410,13 @@ impl Transaction<'_> {
         if entry.paused != paused || entry.split && !paused {
             // Ends the transfer under way.
             let _held = self.array.replicas.hold(entry.id).await;
-            let new = ReplicationEntry { paused, split: entry.split && paused, ..entry.clone() };
+            let new = |it: ReplicationEntry| ReplicationEntry { paused, split: it.split && paused, ..it };
             match paused && entry.mirrors() {
-                true => self.pause_mirror(&new).await?,
-                false => self.commit(vec![put(&new)]).await?,
+                true => {
+                    let agreed = self.ask_for_consent(&entry).await?;
+                    self.go_alone(&new(agreed), "an operator has paused it").await?;
+                }
+                false => self.commit(vec![put(&new(entry.clone()))]).await?,
             }
             let (kind, what) = match paused {
                 true => ("replication.paused", "was paused"),
@@ -458,9 +459,16 @@ impl Transaction<'_> {
                  there, or promote with force"
             )));
         }
-        if !is_last {
-            self.array.report_promotion(&entry).await;
-        }
+        let (entry, point) = match is_last || !entry.has_witness() {
+            true => (entry, point),
+            false => {
+                let array = self.array;
+                self.outside(array.report_promotion(&entry)).await?;
+                let entry = self.unchanged(&entry)?;
+                let point = self.point_of(&entry, Some(point.number))?;
+                (entry, point)
+            }
+        };
         // Each is done once it takes changes.
         let replicas = self.ready_volumes(&entry.replicas);
         self.lock_volumes(replicas, true).await?;
@@ -491,7 +499,7 @@ impl Transaction<'_> {
             )));
         }
         let _held = self.array.replicas.hold(entry.id).await;
-        self.ask_for_consent(entry).await?;
+        let entry = &self.ask_for_consent(entry).await?;
         self.commit(vec![put(&ReplicationEntry { demoted: None, ..entry.clone() })]).await?;
         let volumes = self.replicated(entry);
         self.lock_volumes(volumes, false).await?;
@@ -502,7 +510,7 @@ impl Transaction<'_> {
 
     pub async fn demote_replication(&mut self, name: &str, force: bool) -> Result<Replication> {
         let entry = self.replication_named(name)?;
-        let session = if force { None } else { self.settle_mirror(&entry).await? };
+        let (entry, session) = if force { (entry, None) } else { self.settle_mirror(entry).await? };
         let _held = self.array.replicas.hold(entry.id).await;
         let new = match entry.role {
             ReplicationRole::Source => self.demote_source(&entry, force, session).await?,

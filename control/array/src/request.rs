@@ -423,7 +423,7 @@ impl Array {
                 outcome
             }
             Effect::Change | Effect::Exchange => {
-                let entered = tx.enter(&R::VERB).await;
+                let entered = tx.enter(R::VERB.role).await;
                 let entry = self.begin_entry(caller, &request);
                 let outcome = match entered.and_then(|()| request.authorize(self, caller)) {
                     Ok(()) => request.run(&mut tx).await,

@@ -34,7 +34,7 @@ verbs! {
     /// Restore a volume from a snapshot or another volume
     ///
     /// The current contents are lost. Connected hosts are notified by a unit attention condition.
-    RestoreVolume { name; body change: Overwrite } -> Volume, Change "restore" "volume", Operator, about name,
+    RestoreVolume { name; body change: Overwrite } -> Volume, Exchange "restore" "volume", Operator, about name,
         at POST "/volumes/{name}/restore"
         => |tx, it| tx.restore_volume(&it.name, it.change).await;
 }
@@ -57,32 +57,15 @@ impl Transaction<'_> {
                 Error::invalid("a volume is not restored from itself: name a snapshot").about("source")
             );
         }
-        let before = self.array.disk(id, &name)?.geometry();
-        let other = self.array.disk(from, &source)?.geometry();
-        if before.block_bytes != other.block_bytes {
-            let message = format!(
-                "{name:?} has blocks of {} bytes and {source:?} of {}: clone {source:?} instead",
-                before.block_bytes, other.block_bytes
-            );
-            return Err(Error::invalid(message).about("source"));
-        }
-        if keep_size && other.blocks > before.blocks {
-            let message =
-                format!("{source:?} has {} bytes, more than {name:?}: resize {name:?} first", other.bytes());
-            return Err(Error::precondition(message).about("keep_size"));
-        }
         let safety_snapshot = safety_snapshot.map(|suffix| (format!("{name}.{suffix}"), suffix));
-        let mut newer = self.array.newer_snapshots(id, from);
-        // Of a request that is repeated.
-        newer.retain(|it| safety_snapshot.as_ref().is_none_or(|(safety, _)| it != safety));
-        if only_if_latest && !newer.is_empty() {
-            let message = format!(
-                "{name:?} has newer snapshots than {source:?}: {}; delete them first, or restore it without that \
-                 condition",
-                some_of(&newer)
-            );
-            return Err(Error::precondition(message).about("only_if_latest"));
-        }
+        let safety = safety_snapshot.as_ref().map(|(safety, _)| safety.clone());
+        let array = self.array;
+        let check = || match only_if_latest {
+            true => array.refuse_newer_snapshots((id, &name), (from, &source), safety.as_deref()),
+            false => Ok(()),
+        };
+        array.restored_geometries((id, &name), (from, &source), keep_size)?;
+        check()?;
         if let Some((safety, suffix)) = safety_snapshot {
             check::snapshot_suffix(&suffix)?;
             let wanted = Wanted { source: entry, name: Some(safety), labels: Labels::default() };
@@ -92,6 +75,9 @@ impl Transaction<'_> {
         }
         let refused = |error| Error::refused(&format!("volume {name:?} can't be restored"), error);
         let _apart = self.part_from_mirrors(id, "a volume of the group was restored").await?;
+        // A witness may have been waited for, and other changes have come first.
+        let (before, other) = array.restored_geometries((id, &name), (from, &source), keep_size)?;
+        check()?;
         let engine = &self.array.parts.engine;
         engine.restore_volume(id, from).await.map_err(refused)?;
         if keep_size && before != other {
@@ -113,6 +99,53 @@ impl Transaction<'_> {
 }
 
 impl Array {
+    /// The geometries of a volume and of what it is to be restored from.
+    ///
+    /// # Errors
+    /// If it can't be restored from that.
+    fn restored_geometries(
+        &self,
+        (id, name): (DiskId, &str),
+        (from, source): (DiskId, &str),
+        keep_size: bool,
+    ) -> Result<(Geometry, Geometry)> {
+        let before = self.disk(id, name)?.geometry();
+        let other = self.disk(from, source)?.geometry();
+        if before.block_bytes != other.block_bytes {
+            let message = format!(
+                "{name:?} has blocks of {} bytes and {source:?} of {}: clone {source:?} instead",
+                before.block_bytes, other.block_bytes
+            );
+            return Err(Error::invalid(message).about("source"));
+        }
+        if keep_size && other.blocks > before.blocks {
+            let message =
+                format!("{source:?} has {} bytes, more than {name:?}: resize {name:?} first", other.bytes());
+            return Err(Error::precondition(message).about("keep_size"));
+        }
+        Ok((before, other))
+    }
+
+    /// Refuses to restore a volume that has newer snapshots. `safety`: one that does not count, as a request that is repeated has
+    /// taken it.
+    fn refuse_newer_snapshots(
+        &self,
+        (id, name): (DiskId, &str),
+        (from, source): (DiskId, &str),
+        safety: Option<&str>,
+    ) -> Result<()> {
+        let mut newer = self.newer_snapshots(id, from);
+        newer.retain(|it| safety != Some(it.as_str()));
+        if newer.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "{name:?} has newer snapshots than {source:?}: {}; delete them first, or restore it without that condition",
+            some_of(&newer)
+        );
+        Err(Error::precondition(message).about("only_if_latest"))
+    }
+
     /// Names of the snapshots of a volume that are newer than one of them; of all if that is none of its snapshots.
     fn newer_snapshots(&self, volume: DiskId, than: DiskId) -> Vec<String> {
         let config = self.config();

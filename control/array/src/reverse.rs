@@ -13,7 +13,7 @@ use crate::link::{
 };
 use crate::replicate::{RESPONSE_TIMEOUT, described, propose};
 use crate::replication::{Replication, put, require};
-use crate::request::{Request, verbs};
+use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::{Error, Result};
 use block::DiskId;
@@ -61,7 +61,7 @@ impl Transaction<'_> {
         drop(held);
         let request = self.reversal(&step.entry, &point, &promotion.volumes);
         let asked = self.array.ask_to_reverse(&remote, &step.entry, &request);
-        self.outside(&ReverseReplication::VERB, asked).await??;
+        self.outside(asked).await??;
         let _held = self.array.replicas.hold(entry.id).await;
         let now = self.replication_named(name)?;
         let (step, again) = self.become_source(&now, &promotion)?;

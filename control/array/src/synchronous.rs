@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use history::Severity;
-use records::{Named, ReplicationEntry, ReplicationId, ReplicationMode};
+use records::{Named, ReplicationEntry, ReplicationId, ReplicationMode, Stage, VolumeEntry};
 use replication::{Mirror, MirrorState, Source, Target};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -149,13 +149,18 @@ impl Array {
         };
         for entry in found {
             let _held = self.replicas.hold(entry.id).await;
+            let consent = self.consent_of_witness(&entry).await;
             let _one_at_a_time = self.configuration.change().await;
-            let Some(entry) = self.config().replications.get(entry.id).cloned() else { continue };
+            let Some(entry) = self.unchanged(&entry) else { continue };
             let volumes = self.volumes_of(&entry).into_iter().collect();
             if entry.mirrors() && is_regrouped(engine, &entry, &volumes) {
                 let caller = Caller::array();
                 let mut tx = Transaction::new(self, &caller);
-                if let Err(error) = tx.let_go_alone(&entry, "the volumes of the group have changed").await {
+                let gone = match consent {
+                    Ok(()) => tx.go_alone(&entry, "the volumes of the group have changed").await,
+                    Err(refused) => Err(refused),
+                };
+                if let Err(error) = gone {
                     tracing::warn!(%error, "a replication could not be continued alone");
                 }
             }
@@ -173,16 +178,8 @@ impl Array {
 }
 
 impl Transaction<'_> {
-    /// Lets a source go on alone until both arrays are the same again, for the holder of the replication.
-    ///
-    /// # Errors
-    /// If its witness does not agree.
-    pub(crate) async fn let_go_alone(&mut self, entry: &ReplicationEntry, cause: &str) -> Result<()> {
-        self.ask_for_consent(entry).await?;
-        self.go_alone(entry, cause).await
-    }
-
-    /// As [`Self::let_go_alone`], for who has the consent of the witness.
+    /// Lets a source go on alone until both arrays are the same again, for the holder of the replication, who has the consent of the
+    /// witness.
     pub(crate) async fn go_alone(&mut self, entry: &ReplicationEntry, cause: &str) -> Result<()> {
         let new = ReplicationEntry { alone_since: Some(self.now()), ..entry.clone() };
         self.commit_with(vec![put(&new)], disarmed(entry)).await?;
@@ -205,22 +202,19 @@ impl Transaction<'_> {
     }
 
     /// Before the content of a volume is replaced: lets the sources that mirror it continue alone, as hosts are not
-    /// to wait until all of it was transferred. Nothing is transferred before what this returns is dropped.
+    /// to wait until all of it was transferred. Nothing is transferred before what this returns is dropped. Other changes may have
+    /// come first.
     pub(crate) async fn part_from_mirrors(&mut self, volume: DiskId, cause: &str) -> Result<Vec<Held>> {
         let mut held = Vec::new();
         for id in self.array.replicas.mirrors.of_volume(volume) {
             held.push(self.array.replicas.hold(id).await);
             let entry = self.array.config().replications.get(id).filter(|it| it.mirrors()).cloned();
             if let Some(entry) = entry {
-                self.let_go_alone(&entry, cause).await?;
+                let agreed = self.ask_for_consent(&entry).await?;
+                self.go_alone(&agreed, cause).await?;
             }
         }
         Ok(held)
-    }
-
-    /// Pauses a source: it continues alone.
-    pub(crate) async fn pause_mirror(&mut self, new: &ReplicationEntry) -> Result<()> {
-        self.let_go_alone(new, "an operator has paused it").await
     }
 
     /// Stores another mode or policy.
@@ -244,15 +238,13 @@ impl Transaction<'_> {
         // Without a session none may begin until then: it would be disarmed here.
         let _held = self.array.replicas.hold(entry.id).await;
         let was_armed = mirrors.get(entry.id).is_some_and(|mirror| mirror.is_armed());
-        if was_armed {
-            self.ask_for_consent(entry).await?;
-        }
+        let agreed = if was_armed { self.ask_for_consent(entry).await? } else { entry.clone() };
         let alone_since = match new.mode {
             ReplicationMode::Sync if was_armed => Some(self.now()),
             ReplicationMode::Sync => entry.alone_since,
             ReplicationMode::Async => None,
         };
-        let new = ReplicationEntry { alone_since, ..new };
+        let new = ReplicationEntry { alone_since, lost_session: agreed.lost_session, ..new };
         self.commit_with(vec![put(&new)], disarmed(entry)).await?;
         if new.mirrors() {
             if was_armed {
@@ -266,19 +258,40 @@ impl Transaction<'_> {
     }
 
     /// Makes the volumes of a source read-only while its session continues, and waits until the target has every
-    /// change. Returns the point with which the session began, if both arrays are the same then.
-    pub(crate) async fn settle_mirror(&mut self, entry: &ReplicationEntry) -> Result<Option<u64>> {
+    /// change. Returns the replication as it is then, and the point with which the session began, if both arrays are the same.
+    pub(crate) async fn settle_mirror(
+        &mut self,
+        entry: ReplicationEntry,
+    ) -> Result<(ReplicationEntry, Option<u64>)> {
         let Some(mirror) = self.array.replicas.mirrors.get(entry.id).filter(|_| entry.mirrors()) else {
-            return Ok(None);
+            return Ok((entry, None));
         };
         if mirror.state() != MirrorState::InSync || entry.demoted.is_some() {
-            return Ok(None);
+            return Ok((entry, None));
         }
-        let session = self.array.replicas.points(entry).pop().map(|point| point.number);
-        let volumes = self.replicated(entry);
-        self.lock_volumes(volumes, true).await?;
-        let settled = timeout(MAX_SETTLE, mirror.settled()).await.unwrap_or(false);
-        Ok(session.filter(|_| settled))
+        let session = self.array.replicas.points(&entry).pop().map(|point| point.number);
+        let is_writable = |id| self.array.parts.engine.disk(id).is_some_and(|disk| !disk.read_only);
+        let locked: Vec<_> = self.replicated(&entry).into_iter().filter(|it| is_writable(it.id)).collect();
+        self.lock_volumes(locked.clone(), true).await?;
+        let settled = self.outside(timeout(MAX_SETTLE, mirror.settled())).await;
+        match settled.and_then(|settled| Ok((self.unchanged(&entry)?, settled.unwrap_or(false)))) {
+            Ok((entry, settled)) => Ok((entry, session.filter(|_| settled))),
+            Err(refused) => {
+                self.unlock_source(entry.id, locked).await?;
+                Err(refused)
+            }
+        }
+    }
+
+    /// Makes volumes writable again that were locked for a demotion which does not take place.
+    async fn unlock_source(&mut self, id: ReplicationId, locked: Vec<VolumeEntry>) -> Result<()> {
+        let volumes: Vec<_> = {
+            let config = self.array.config();
+            let is_demoted = config.replications.get(id).is_some_and(|it| it.demoted.is_some());
+            let is_ready = |id| config.volumes.get(id).is_some_and(|it| it.stage == Stage::Ready);
+            locked.into_iter().filter(|it| !is_demoted && is_ready(it.id)).collect()
+        };
+        self.lock_volumes(volumes, false).await
     }
 
     /// Takes the last point of a source that is demoted: without a transfer if its session, which began with this point, had

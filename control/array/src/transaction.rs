@@ -9,12 +9,11 @@ use crate::caller::Caller;
 use crate::configuration::{bytes_of, put_records, stored};
 use crate::policy::policy_of;
 use crate::reconcile::Affected;
-use crate::verb::Verb;
 use crate::{Error, Result};
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use history::Severity;
-use records::{Config, Edit, Record, Stage, VolumeEntry};
+use records::{Config, Edit, Record, Role, Stage, VolumeEntry};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use tokio::sync::MutexGuard;
@@ -34,20 +33,22 @@ pub struct Transaction<'a> {
     pub(crate) changes: Changes,
     /// Keeps other changes out. A transaction that its caller has made is within the caller's.
     turn: Option<MutexGuard<'a, ()>>,
+    /// The role that it needs, once it has entered.
+    needed: Option<Role>,
 }
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(array: &'a Array, caller: &'a Caller) -> Self {
-        Self { array, caller, changes: Changes::default(), turn: None }
+        Self { array, caller, changes: Changes::default(), turn: None, needed: None }
     }
 
-    /// Takes its turn among the changes, for a verb.
+    /// Takes its turn among the changes, for what needs a role.
     ///
     /// # Errors
-    /// When the caller may not use the verb any more, as an earlier change may have revoked its role, or the engine has stopped.
-    pub(crate) async fn enter(&mut self, verb: &Verb) -> Result<()> {
-        self.turn = Some(self.array.configuration.change().await);
-        self.array.require(self.caller, verb.role)?;
+    /// When the caller does not have the role any more, as an earlier change may have revoked it, or the engine has stopped.
+    pub(crate) async fn enter(&mut self, needed: Role) -> Result<()> {
+        (self.turn, self.needed) = (Some(self.array.configuration.change().await), Some(needed));
+        self.array.require(self.caller, needed)?;
         self.array.check_running()
     }
 
@@ -56,10 +57,13 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// As those of [`Transaction::enter`]; what was waited for has taken place.
-    pub(crate) async fn outside<T>(&mut self, verb: &Verb, work: impl Future<Output = T>) -> Result<T> {
+    pub(crate) async fn outside<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
+        debug_assert!(self.turn.is_some(), "what keeps other changes out is held by the caller");
         self.turn = None;
         let outcome = work.await;
-        self.enter(verb).await?;
+        if let Some(needed) = self.needed {
+            self.enter(needed).await?;
+        }
         Ok(outcome)
     }
 

@@ -14,7 +14,7 @@ use crate::transaction::Transaction;
 use crate::{Error, Result};
 use bytes::Bytes;
 use history::Severity;
-use records::{Named, RemoteArrayEntry, ReplicationEntry, ReplicationRole};
+use records::{Named, RemoteArrayEntry, ReplicationEntry, ReplicationRole, Role};
 use replication::witness::{Answer, End, Request, Ruling, decide, source_claim};
 use replication::{MirrorState, RULINGS, Target};
 use serde::{Deserialize, Serialize};
@@ -267,11 +267,11 @@ impl Array {
         let session = session.map_err(|error| error.to_string())?.filter(|_| waits());
         let Some(session) = session else { return Ok(false) };
         let answer = self.ask_witness(entry, Request::Alone { session, end: End::Source }).await?;
-        let _one_at_a_time = self.configuration.change().await;
-        // A verb may have come between; what was granted is granted again.
-        let Some(entry) = self.unchanged(entry).filter(|_| waits()) else { return Ok(false) };
         let caller = Caller::array();
         let mut tx = Transaction::new(self, &caller);
+        tx.enter(Role::Admin).await.map_err(|error| error.message)?;
+        // A verb may have come between; what was granted is granted again.
+        let Some(entry) = self.unchanged(entry).filter(|_| waits()) else { return Ok(false) };
         let done = match answer {
             Answer::Granted => {
                 let cause = "the other array can't be reached, and the witness has agreed";
@@ -290,9 +290,10 @@ impl Array {
     }
 
     /// A replication if it is configured as before, but for what this array notes itself.
-    fn unchanged(&self, entry: &ReplicationEntry) -> Option<ReplicationEntry> {
+    pub(crate) fn unchanged(&self, entry: &ReplicationEntry) -> Option<ReplicationEntry> {
         let now = self.config().replications.get(entry.id).cloned()?;
-        let before = ReplicationEntry { lost_session: now.lost_session, ..entry.clone() };
+        let (lost_session, alone_since) = (now.lost_session, now.alone_since);
+        let before = ReplicationEntry { lost_session, alone_since, ..entry.clone() };
         (now == before).then_some(now)
     }
 
@@ -338,10 +339,11 @@ impl Array {
             witnesses.note_refused(entry.id, now);
             return Ok(true);
         }
-        let _one_at_a_time = self.configuration.change().await;
-        let Some(entry) = self.unchanged(entry) else { return Ok(false) };
         let caller = Caller::array();
-        let promoted = Transaction::new(self, &caller).promote_replication(&entry.name, true, None).await;
+        let mut tx = Transaction::new(self, &caller);
+        tx.enter(Role::Admin).await.map_err(|error| error.message)?;
+        let Some(entry) = self.unchanged(entry) else { return Ok(false) };
+        let promoted = tx.promote_replication(&entry.name, true, None).await;
         promoted.map_err(|error| error.message)?;
         let message = format!(
             "replication {:?} has failed over: its source is out of reach, and the witness has agreed. Connect the volumes to \
@@ -352,22 +354,21 @@ impl Array {
         self.log_event(Severity::Critical, "replication.failed-over", about, message);
         Ok(true)
     }
-}
 
-impl Transaction<'_> {
     /// Before this array, the source, continues alone by an operator's order: the witness, if there is one, has to
-    /// agree that the target never does. No session may be up, nor begin.
-    pub(crate) async fn ask_for_consent(&self, entry: &ReplicationEntry) -> Result<()> {
+    /// agree that the target never does. No session may be up, nor begin. Not to be awaited by the holder of
+    /// [`Configuration::change`](crate::configuration::Configuration::change).
+    pub(crate) async fn consent_of_witness(&self, entry: &ReplicationEntry) -> Result<()> {
         if entry.witness.is_none() {
             return Ok(());
         }
-        let session = source_claim(&self.array.parts.engine, entry.number()).await;
+        let session = source_claim(&self.parts.engine, entry.number()).await;
         let session = session.map_err(|error| Error::failed("the session can't be read", error))?;
         // After a demotion nothing is armed any more.
         let demoted = entry.lost_session.filter(|_| entry.demoted.is_some()).map(|lost| lost.session);
         let Some(session) = session.or(demoted) else { return Ok(()) };
         let name = &entry.name;
-        match self.array.ask_witness(entry, Request::Alone { session, end: End::Source }).await {
+        match self.ask_witness(entry, Request::Alone { session, end: End::Source }).await {
             Ok(Answer::Granted) => Ok(()),
             Ok(Answer::Other) => Err(Error::precondition(format!(
                 "the witness of {name:?} has let the target go on: demote the replication here with force"
@@ -381,6 +382,34 @@ impl Transaction<'_> {
                  certainly not promoted"
             ))),
         }
+    }
+}
+
+impl Transaction<'_> {
+    /// Waits for the consent of the witness, if there is one, and lets other changes go first. Returns the replication as it is then.
+    ///
+    /// # Errors
+    /// If the witness does not agree, or the replication was changed.
+    pub(crate) async fn ask_for_consent(&mut self, entry: &ReplicationEntry) -> Result<ReplicationEntry> {
+        if entry.witness.is_none() {
+            return Ok(entry.clone());
+        }
+        let array = self.array;
+        self.outside(array.consent_of_witness(entry)).await??;
+        self.unchanged(entry)
+    }
+
+    /// The replication after a time in which other changes may have come.
+    ///
+    /// # Errors
+    /// If it was changed.
+    pub(crate) fn unchanged(&self, entry: &ReplicationEntry) -> Result<ReplicationEntry> {
+        self.array.unchanged(entry).ok_or_else(|| {
+            Error::conflict(format!(
+                "replication {:?} was changed while another array was waited for: send the request again",
+                entry.name
+            ))
+        })
     }
 
     /// Stores another witness, or none. The session under way ends: the next one is with the new witness. Until then

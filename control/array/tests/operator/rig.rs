@@ -15,13 +15,16 @@ use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::pool::BoxFuture;
 use shelf::{AlignedBuf, Batch, Done, Drive, JournalPos, Layout, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 /// What locks the drives of an encrypted array first, and next.
 const OLD_KEY: [u8; KEY_BYTES] = [1; KEY_BYTES];
@@ -209,6 +212,8 @@ pub struct Cables {
     pub intercepted: Mutex<bool>,
     /// Whether no array responds.
     pub silent: Mutex<bool>,
+    /// Whether nothing comes from other arrays by the connections that there are.
+    pub frozen: Arc<AtomicBool>,
     /// Notified when one that does not respond is asked.
     pub asked: tokio::sync::Notify,
     /// What serves the other ends of connections.
@@ -226,6 +231,32 @@ impl Cables {
     /// Lets connections be made again.
     pub fn plug(&self, others: BTreeMap<String, Arc<Array>>) {
         *self.others.lock().unwrap() = others;
+    }
+}
+
+/// An end of a connection that gets nothing while its network is frozen.
+struct Freezing(DuplexStream, Arc<AtomicBool>);
+
+impl AsyncRead for Freezing {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context, into: &mut ReadBuf) -> Poll<io::Result<()>> {
+        match self.1.load(Ordering::SeqCst) {
+            true => Poll::Pending,
+            false => Pin::new(&mut self.0).poll_read(cx, into),
+        }
+    }
+}
+
+impl AsyncWrite for Freezing {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }
 
@@ -251,6 +282,7 @@ impl Network for Cables {
         let intercepted = *self.intercepted.lock().unwrap();
         let Some(other) = other else { return Box::pin(async { Err("connection refused".to_owned()) }) };
         let (one, another) = tokio::io::duplex(4096);
+        let frozen = self.frozen.clone();
         let (there, awaited) = tokio::sync::oneshot::channel();
         let answering = other.clone();
         let served = tokio::spawn(async move {
@@ -262,13 +294,13 @@ impl Network for Cables {
         Box::pin(async move {
             let theirs = other.link_identity().unwrap().ok_or("it has no key")?;
             let link = |stream, identity: LinkIdentity, exporter| Link {
-                stream: Box::new(stream) as Box<dyn array::Duplex>,
+                stream,
                 certificate: identity.certificate.into_bytes(),
                 exporter: [exporter; 32],
                 address: Ipv4Addr::new(192, 0, 2, 9).into(),
             };
-            let here = link(one, theirs, 1);
-            let other_end = link(another, own, 1 + u8::from(intercepted));
+            let here = link(Box::new(Freezing(one, frozen)) as Box<dyn array::Duplex>, theirs, 1);
+            let other_end = link(Box::new(another), own, 1 + u8::from(intercepted));
             there.send(other_end).map_err(|_| "the connection was cut")?;
             Ok(here)
         })
@@ -353,6 +385,7 @@ pub struct Up {
     pub array: Arc<Array>,
     pub engine: Arc<Engine>,
     pub shelf: Arc<DriveShelf>,
+    pub exports: Arc<export::Exports>,
     pub target: Arc<scsi::Target>,
     pub server: Arc<iscsi::Server>,
     pub nvme: Arc<nvmf::Server>,
@@ -472,8 +505,8 @@ impl Rig {
         fuse.left.store(appends, Ordering::SeqCst);
         let up = self.assemble(shelf.clone(), &engine).await;
         match up {
-            Ok((array, target, server, nvme)) => {
-                Ok(Up { array, engine, shelf, target, server, nvme, background })
+            Ok((array, exports, target, server, nvme)) => {
+                Ok(Up { array, engine, shelf, exports, target, server, nvme, background })
             }
             Err(error) => {
                 background.abort();
@@ -496,7 +529,10 @@ impl Rig {
         &self,
         shelf: Arc<DriveShelf>,
         engine: &Arc<Engine>,
-    ) -> Result<(Arc<Array>, Arc<scsi::Target>, Arc<iscsi::Server>, Arc<nvmf::Server>), Error> {
+    ) -> Result<
+        (Arc<Array>, Arc<export::Exports>, Arc<scsi::Target>, Arc<iscsi::Server>, Arc<nvmf::Server>),
+        Error,
+    > {
         let identity =
             array::load_identity(engine, "test", self.serial, self.clock.load(Ordering::SeqCst)).await?;
         let names = scsi::TargetIdentity {
@@ -550,7 +586,7 @@ impl Rig {
             controllers: self.controllers.clone(),
             network: self.network.clone(),
             fibre_channel: self.adapters.clone(),
-            exports,
+            exports: exports.clone(),
             target: target.clone(),
             server: server.clone(),
             nvme: nvme.clone(),
@@ -563,7 +599,7 @@ impl Rig {
             history,
             sealing,
         };
-        Ok((Arc::new(Array::open(parts, identity, "0.0", env).await?), target, server, nvme))
+        Ok((Arc::new(Array::open(parts, identity, "0.0", env).await?), exports, target, server, nvme))
     }
 }
 

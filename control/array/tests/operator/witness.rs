@@ -7,9 +7,10 @@ use crate::synchronous::{
     transfers, until, until_so,
 };
 use array::{
-    ChangeRemoteArray, CreatePairingKey, CreateReplication, DeleteRemoteArray, DeleteReplication, Kind, Link,
-    Network, OnLinkLoss, PairRemoteArray, PauseReplication, RemoteArrayChange, Replication,
-    ReplicationChange, ReplicationMode, ReplicationState, ReverseReplication,
+    ChangeRemoteArray, ChangeSettings, CreatePairingKey, CreateReplication, DeleteRemoteArray,
+    DeleteReplication, Kind, Link, Network, OnLinkLoss, PairRemoteArray, PauseReplication, RemoteArrayChange,
+    Replication, ReplicationChange, ReplicationMode, ReplicationState, Request, ReverseReplication,
+    SettingsChange,
 };
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -336,4 +337,44 @@ async fn exchange(link: &mut Link, message: &serde_json::Value) -> serde_json::V
     let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
     link.stream.read_exact(&mut bytes).await.unwrap();
     serde_json::from_slice(&bytes).unwrap()
+}
+
+/// A witness that does not respond is waited for, and no other change with it.
+#[tokio::test]
+async fn changes_do_not_wait_for_a_witness_that_does_not_respond() {
+    let (trio, _running, _following) = agreed().await;
+    let Pair { one, other, first, second, .. } = &trio.pair;
+    for rig in [one, other] {
+        *rig.network.silent.lock().unwrap() = true;
+    }
+    let asked = || one.network.asked.notified();
+    goes_on_beside(first, PauseReplication { name: "prod".into() }, asked()).await;
+    goes_on_beside(first, DeleteReplication { name: "prod".into() }, asked()).await;
+    goes_on_beside(second, promote(true), other.network.asked.notified()).await;
+}
+
+/// A target that does not respond is waited for by a demotion, and no other change with it.
+#[tokio::test]
+async fn changes_do_not_wait_for_a_demotion() {
+    let (trio, _running, _following) = agreed().await;
+    let Pair { one, first, volumes, .. } = &trio.pair;
+    let writer = Writer::start(first, volumes[0]);
+    writer.go_on().await;
+    one.network.frozen.store(true, Ordering::SeqCst);
+    goes_on_beside(first, demote(false), std::future::ready(())).await;
+}
+
+/// Renames the array while a request waits for an array that does not respond, once this has been asked.
+async fn goes_on_beside<R: Request>(up: &Up, request: R, asked: impl Future<Output = ()>) {
+    let mut waiting = pin!(up.perform(request));
+    let renamed = async {
+        asked.await;
+        let change = SettingsChange { name: Some("main".into()), ..SettingsChange::default() };
+        ok(up, ChangeSettings { change }).await
+    };
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("the change waited for it"),
+        _ = renamed => {}
+    }
 }
