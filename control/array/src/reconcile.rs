@@ -14,11 +14,14 @@ use block::{Disk, DiskId};
 use engine::Engine;
 use parking_lot::Mutex;
 use records::{
-    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, Peer, Record, Sealed, SealedChap, Secret,
-    Stage,
+    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, HostId, Peer, Record, Sealed, SealedChap,
+    Secret, Stage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Number of views that are set in one change of the exports. Each may be that of a host with many sessions.
+pub(crate) const VIEWS_AT_ONCE: usize = 4;
 
 /// What a change may affect.
 #[derive(Debug, Default)]
@@ -85,6 +88,14 @@ impl Affected {
         }
     }
 
+    /// What hosts see that may be something else.
+    fn views(&self, config: &Config) -> Vec<View> {
+        let luns = self.luns.iter().flat_map(|(peer, lun)| {
+            config.hosts_of(*peer).into_iter().map(move |host| View::Lun(host.id, *lun))
+        });
+        self.initiators.iter().cloned().map(View::Initiator).chain(luns).collect()
+    }
+
     fn note_hosts<'a>(&mut self, hosts: impl IntoIterator<Item = &'a HostEntry>) {
         self.initiators.extend(hosts.into_iter().flat_map(|host| host.port_names().cloned()));
     }
@@ -117,16 +128,27 @@ fn view_of(config: &Config, host: &HostEntry) -> BTreeMap<u16, export::Mapping> 
     config.seen_by(host.id).map(|entry| (entry.lun, mapping(host, entry))).collect()
 }
 
-/// Sets what each initiator sees; one that belongs to no host sees nothing.
-fn set_views(edit: &mut export::Edit<'_>, config: &Config, affected: &Affected) {
-    for name in &affected.initiators {
-        let host = config.host_of_port(name);
-        edit.set_mappings(name, host.map(|host| view_of(config, host)).unwrap_or_default());
-    }
-    for (peer, lun) in &affected.luns {
-        for host in config.hosts_of(*peer) {
-            let seen = config.seen_at(host.id, *lun).map(|entry| mapping(host, entry));
-            host.port_names().for_each(|name| edit.set_mapping(name, *lun, seen));
+/// A part of what hosts see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Everything that an initiator sees; one that belongs to no host sees nothing.
+    Initiator(String),
+    /// What a host sees under a LUN.
+    Lun(HostId, u16),
+}
+
+impl View {
+    fn set(&self, edit: &mut export::Edit<'_>, config: &Config) {
+        match self {
+            Self::Initiator(name) => {
+                let host = config.host_of_port(name);
+                edit.set_mappings(name, host.map(|host| view_of(config, host)).unwrap_or_default());
+            }
+            Self::Lun(id, lun) => {
+                let Some(host) = config.hosts.get(*id) else { return };
+                let seen = config.seen_at(*id, *lun).map(|entry| mapping(host, entry));
+                host.port_names().for_each(|name| edit.set_mapping(name, *lun, seen));
+            }
         }
     }
 }
@@ -151,8 +173,14 @@ impl Reconciler {
     }
 
     /// Brings `scsi`, `iscsi` and `nvmf` to what the configuration says about what is affected. Front ends see one change, in which
-    /// hosts lose a mapping with its unit.
-    pub fn reconcile(&self, config: &Config, affected: &Affected) {
+    /// hosts lose a mapping with its unit. If the views of many hosts are affected, they are not set but returned, for
+    /// [`Reconciler::show`].
+    pub fn reconcile(&self, config: &Config, affected: &Affected) -> Vec<View> {
+        let views = affected.views(config);
+        let (now, later) = match affected.fresh || views.len() <= VIEWS_AT_ONCE {
+            true => (views, Vec::new()),
+            false => (Vec::new(), views),
+        };
         let disks = affected.disks.iter().copied();
         let (served, others): (Vec<DiskId>, Vec<_>) = disks.partition(|id| is_served(config, *id));
         let volumes = || served.iter().filter_map(|id| config.volumes.get(*id));
@@ -171,13 +199,19 @@ impl Reconciler {
             if affected.throttle {
                 edit.set_unmap_throttle(config.settings.unmap_throttle);
             }
-            set_views(edit, config, affected);
+            now.iter().for_each(|view| view.set(edit, config));
             others.iter().for_each(|id| self.remove_unit(edit, *id));
         });
         self.check_quotas(config, affected);
         if affected.log_ins {
             self.set_log_ins(config);
         }
+        later
+    }
+
+    /// Sets views to what the configuration says: [`VIEWS_AT_ONCE`] at most, as everything else that changes exports waits for it.
+    pub fn show(&self, config: &Config, views: &[View]) {
+        self.exports.edit(|edit| views.iter().for_each(|view| view.set(edit, config)));
     }
 
     fn add_unit(&self, edit: &mut export::Edit<'_>, id: DiskId) {

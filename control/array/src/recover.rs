@@ -44,7 +44,8 @@ impl Array {
         array.replicas.mirrors.restore(&array.config());
         let everything = Affected::everything(&array.config());
         array.reconciler.reconcile_policies(&array.configuration, &everything).await?;
-        array.reconciler.reconcile(&array.config(), &everything);
+        let later = array.reconciler.reconcile(&array.config(), &everything);
+        debug_assert!(later.is_empty(), "hosts see everything from the start on");
         array.scrubs.resume();
         if let Err(error) = array.seal_stored_destinations().await {
             tracing::warn!(%error, "the addresses of webhooks stay as an earlier release has stored them");

@@ -429,6 +429,7 @@ impl Array {
                     Ok(()) => request.run(&mut tx).await,
                     Err(refused) => Err(refused),
                 };
+                tx.leave().await;
                 self.audit.end(entry, &outcome, &tx.changes);
                 outcome
             }

@@ -8,7 +8,7 @@ use crate::audit::Changes;
 use crate::caller::Caller;
 use crate::configuration::{bytes_of, put_records, stored};
 use crate::policy::policy_of;
-use crate::reconcile::Affected;
+use crate::reconcile::{Affected, VIEWS_AT_ONCE, View};
 use crate::{Error, Result};
 use block::{DiskId, Geometry};
 use bytes::Bytes;
@@ -35,11 +35,13 @@ pub struct Transaction<'a> {
     turn: Option<MutexGuard<'a, ()>>,
     /// The role that it needs, once it has entered.
     needed: Option<Role>,
+    /// What hosts see that does not yet agree with the configuration.
+    views: Vec<View>,
 }
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(array: &'a Array, caller: &'a Caller) -> Self {
-        Self { array, caller, changes: Changes::default(), turn: None, needed: None }
+        Self { array, caller, changes: Changes::default(), turn: None, needed: None, views: Vec::new() }
     }
 
     /// Takes its turn among the changes, for what needs a role.
@@ -52,6 +54,23 @@ impl<'a> Transaction<'a> {
         self.array.check_running()
     }
 
+    /// Lets other changes go on, and passes to hosts what is left of this one, a few hosts at a time: a change of a host group with
+    /// hundreds of sessions does not hold up others, nor the thread that it is on.
+    pub(crate) async fn leave(&mut self) {
+        self.turn = None;
+        while !self.views.is_empty() {
+            self.show_some();
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Makes a part of what hosts see agree with the configuration as it is now, which may be newer than this change.
+    fn show_some(&mut self) {
+        let count = self.views.len().min(VIEWS_AT_ONCE);
+        let views: Vec<_> = self.views.drain(..count).collect();
+        self.array.reconciler.show(&self.array.config(), &views);
+    }
+
     /// Waits for another machine, and lets other changes go first. What was read of the configuration before may be out of date
     /// after it, and is to be read again.
     ///
@@ -59,7 +78,7 @@ impl<'a> Transaction<'a> {
     /// As those of [`Transaction::enter`]; what was waited for has taken place.
     pub(crate) async fn outside<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
         debug_assert!(self.turn.is_some(), "what keeps other changes out is held by the caller");
-        self.turn = None;
+        self.leave().await;
         let outcome = work.await;
         if let Some(needed) = self.needed {
             self.enter(needed).await?;
@@ -218,7 +237,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Applies committed edits in memory, for hosts and for subscribers.
-    fn apply(&self, edits: Vec<Edit>) -> Affected {
+    fn apply(&mut self, edits: Vec<Edit>) -> Affected {
         let mut config = self.array.configuration.write();
         let (mut affected, mut topics) = (Affected::default(), BTreeSet::new());
         for edit in edits {
@@ -227,8 +246,9 @@ impl<'a> Transaction<'a> {
             config.apply(edit.clone());
             affected.note(&config, &edit);
         }
-        self.array.reconciler.reconcile(&config, &affected);
+        let later = self.array.reconciler.reconcile(&config, &affected);
         drop(config);
+        self.views.extend(later);
         topics.into_iter().for_each(|topic| self.array.publish_change(topic));
         affected
     }
@@ -262,6 +282,15 @@ impl<'a> Transaction<'a> {
 
     pub(crate) fn now(&self) -> u64 {
         self.array.env.seconds()
+    }
+}
+
+/// A change within that of its caller, or one whose request was given up, is complete for hosts as well.
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        while !self.views.is_empty() {
+            self.show_some();
+        }
     }
 }
 

@@ -71,8 +71,12 @@ impl Path {
             Begin::Resumed => path.resume(&mut core),
         }
         core.paths.push(path.clone());
-        core.refresh();
-        core.refresh_barrier();
+        match begin {
+            // The other paths see the same reservations and the same queue as before.
+            Begin::New | Begin::Lost => core.refresh_path(&path),
+            Begin::Resumed => core.refresh(),
+        }
+        path.gate.set(gate::BARRIER, core.queue.has_barrier());
         drop(core);
         path
     }
@@ -95,9 +99,11 @@ impl Path {
         self.abort_all(status);
         let mut core = self.unit.lock();
         core.paths.retain(|other| !Arc::ptr_eq(other, self));
-        core.reservations.release_of(self);
+        let released = core.reservations.release_of(self);
         self.unit.volume.close_path(&self.recorder);
-        core.refresh();
+        if released {
+            core.refresh();
+        }
         drop(core);
         self.unit.wake_queued();
     }

@@ -102,12 +102,14 @@ impl Reservations {
                 && !state.registrations.admits(&path.nexus)
     }
 
-    /// Releases a SCSI-2 reservation that the path holds.
-    pub(crate) fn release_of(&mut self, path: &Path) {
-        if self.is_reserved_by(path) {
+    /// Releases a SCSI-2 reservation that the path holds; returns whether it held one.
+    pub(crate) fn release_of(&mut self, path: &Path) -> bool {
+        let held = self.is_reserved_by(path);
+        if held {
             self.simple = None;
             path.unit.set_changed(true);
         }
+        held
     }
 
     /// Releases a SCSI-2 reservation, as a reset of the unit does.
@@ -185,7 +187,7 @@ impl Reservations {
     fn apply(&mut self, path: &Arc<Path>, reserve: bool) {
         match reserve {
             true => self.simple = Some(Holder::Path(path.clone())),
-            false => self.release_of(path),
+            false => drop(self.release_of(path)),
         }
     }
 }

@@ -246,13 +246,14 @@ impl Core {
 
     /// Sets the gate flags of all paths by reservations, mode pages and limits.
     pub(crate) fn refresh(&self) {
-        let write_protect = self.pages.current().write_protect;
-        let limited = !self.volume.limiters().is_empty();
-        for path in &self.paths {
-            path.gate.set(gate::RESERVED, self.reservations.may_conflict(path));
-            path.gate.set(gate::PROTECTED, write_protect || path.is_read_only());
-            path.gate.set(gate::LIMITED, limited);
-        }
+        self.paths.iter().for_each(|path| self.refresh_path(path));
+    }
+
+    /// As [`Core::refresh`], of one path.
+    pub(crate) fn refresh_path(&self, path: &Path) {
+        path.gate.set(gate::RESERVED, self.reservations.may_conflict(path));
+        path.gate.set(gate::PROTECTED, self.pages.current().write_protect || path.is_read_only());
+        path.gate.set(gate::LIMITED, !self.volume.limiters().is_empty());
     }
 
     /// Simple tasks in progress that are only counted.

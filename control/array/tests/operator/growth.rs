@@ -7,8 +7,15 @@ use array::{
     DeleteConnection, DeleteVolume, Deletion, GroupChange, Import, ImportAction, ImportConfiguration,
     LimitsChange, ListAudit, ListVolumes, Page, PeerName, Request,
 };
+use block::DiskId;
+use export::reservation::Change;
+use export::{Event, FrontEnd, NexusName, Registry, Sleep, Touched};
 use scsi::{InitiatorPort, Nexus};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, Weak};
+use std::task::Poll;
 
 const MIB: u64 = 1 << 20;
 const FEW: usize = 100;
@@ -142,6 +149,64 @@ async fn group_connection_beside(luns: usize) -> Looks {
 #[tokio::test]
 async fn a_connection_to_a_host_group_looks_at_one_number_of_each_session() {
     assert_eq!(group_connection_beside(5).await, group_connection_beside(50).await);
+}
+
+/// Notes how many hosts each change touches that front ends are notified of.
+#[derive(Default)]
+struct Observer(Mutex<Vec<usize>>);
+
+impl FrontEnd for Observer {
+    fn mappings_changed(&self, _: &Registry, touched: &Touched) {
+        self.0.lock().unwrap().push(touched.numbers().len());
+    }
+
+    fn limits_changed(&self, _: &Registry, _: &BTreeSet<DiskId>) {}
+
+    fn reservations_changed(&self, _: DiskId, _: &NexusName, _: &Change) -> Sleep {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn notify(&self, _: DiskId, _: Event) {}
+}
+
+/// A connection to a group of many hosts is passed to a few of them at a time, and between these other changes are made.
+#[tokio::test]
+async fn other_changes_do_not_wait_for_the_hosts_of_a_group() {
+    const HOSTS: usize = 64;
+    let rig = Rig::new();
+    let up = rig.up().await;
+    fill(&up, 1).await;
+    for number in 0..HOSTS {
+        add_host(&up, number).await;
+    }
+    let hosts = Some((0..HOSTS).map(|number| format!("h{number:03}")).collect());
+    ok(&up, CreateHostGroup { name: "cluster".into(), hosts, labels: Default::default() }).await;
+    let cluster = PeerName::HostGroup("cluster".into());
+    let nexuses: Vec<_> = (0..HOSTS).map(|host| attach(&up, host, 0)).collect();
+    let observer = Arc::new(Observer::default());
+    let front_end: Weak<Observer> = Arc::downgrade(&observer);
+    up.exports.add_front_end(front_end);
+    observer.0.lock().unwrap().clear();
+    let mut connecting = Box::pin(up.perform(connect("v00000", &cluster)));
+    while observer.0.lock().unwrap().is_empty() {
+        assert!(futures_are_pending(&mut connecting).await, "it was passed to all of them at once");
+    }
+    // It is half done, and does not go on by itself.
+    ok(&up, volume("other", None)).await;
+    assert!(nexuses.iter().any(|nexus| nexus.luns().is_empty()));
+    connecting.await.unwrap();
+    assert!(nexuses.iter().all(|nexus| nexus.luns() == [0]));
+    let touched = observer.0.lock().unwrap().clone();
+    assert_eq!(touched.iter().sum::<usize>(), HOSTS);
+    assert!(touched.iter().all(|hosts| *hosts <= 4), "{touched:?}");
+}
+
+/// Lets a future go on once, and others of the runtime; whether it is not at its end.
+async fn futures_are_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    let pending =
+        std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await;
+    tokio::task::yield_now().await;
+    pending
 }
 
 #[tokio::test]
