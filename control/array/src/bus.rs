@@ -7,10 +7,14 @@ use history::{NewEvent, Severity, Store};
 use notify::AuditMessage;
 use records::Topic;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::broadcast;
 
 /// Updates that a slow subscriber may lag before it misses some.
-const BACKLOG: usize = 1024;
+const BACKLOG: usize = 4096;
+/// How long a subscriber in the background lets updates gather before it looks again: else it is woken for each of them, which takes
+/// as much processor time as a change.
+pub const GATHER: Duration = Duration::from_millis(20);
 
 /// An update for subscribers.
 #[derive(Clone, Debug, PartialEq)]

@@ -97,7 +97,7 @@ pub use api_listeners::ApiListeners;
 pub use array::Array;
 pub use audit::Entry as AuditEntry;
 pub use bundle::DownloadSupportBundle;
-pub use bus::Update;
+pub use bus::{GATHER, Update};
 pub use caller::{Caller, Credential};
 pub use certificate::{Certificate, ReplaceCertificate, ShowCertificate};
 pub use connection::{CreateConnection, DeleteConnection, ListConnections, PeerName, ShowConnection};

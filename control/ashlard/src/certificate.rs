@@ -60,6 +60,9 @@ pub async fn follow(array: Arc<Array>, tls: Tls, folder: Arc<Folder>) {
             Ok(_) => {}
             Err(RecvError::Closed) => return,
         }
+        if updates.is_empty() {
+            tokio::time::sleep(array::GATHER).await;
+        }
     }
 }
 

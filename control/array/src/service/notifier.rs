@@ -4,7 +4,7 @@
 //! Targets are configuration records. Messages are queued in memory, sent on separate threads, and retried after a failure.
 //! The queues are lost in a restart.
 
-use crate::bus::{EventBus, Update};
+use crate::bus::{EventBus, GATHER, Update};
 use crate::catalogue;
 use crate::condition::{self, About, Conditions};
 use crate::configuration::Configuration;
@@ -22,7 +22,7 @@ use records::{ArrayIdentity, Config, Content, Named, NotificationTargetEntry, No
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 /// Polling interval of the queues.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -187,16 +187,27 @@ impl Notifier {
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                update = updates.recv() => match update {
-                    Ok(update) => self.queue(update, &mut statistics),
-                    Err(RecvError::Lagged(count)) => {
-                        tracing::error!(count, "messages may have been missed by notification targets");
+                update = updates.recv() => {
+                    let mut next = update.map_err(|error| match error {
+                        RecvError::Lagged(count) => TryRecvError::Lagged(count),
+                        RecvError::Closed => TryRecvError::Closed,
+                    });
+                    loop {
+                        match next {
+                            Ok(update) => self.queue(update, &mut statistics),
+                            Err(TryRecvError::Lagged(count)) => {
+                                tracing::error!(count, "messages may have been missed by notification targets");
+                            }
+                            Err(TryRecvError::Empty) => break,
+                            Err(TryRecvError::Closed) => return,
+                        }
+                        next = updates.try_recv();
                     }
-                    Err(RecvError::Closed) => return,
-                },
+                }
                 _ = poll.tick() => {}
             }
             self.send_due();
+            tokio::time::sleep(GATHER).await;
         }
     }
 
@@ -232,10 +243,10 @@ impl Notifier {
     }
 
     /// Queues a log message of the array with this name and serial number.
-    fn queue_log(&self, content: (Content, Option<Severity>), make: impl FnOnce((&str, &str)) -> LogMessage) {
+    fn queue_log(&self, content: (Content, Option<Severity>), make: impl Fn((&str, &str)) -> LogMessage) {
         let config = self.configuration.read();
-        let message = make((config.name_of_array(&self.identity), &self.identity.serial));
-        self.deliveries.put(&config, content, |_| Message::Log(message.clone()));
+        let array = (config.name_of_array(&self.identity), &*self.identity.serial);
+        self.deliveries.put(&config, content, |_| Message::Log(make(array)));
     }
 
     fn notification(&self, change: Option<AlertChange>, alert: Alert) -> Notification {
