@@ -157,9 +157,11 @@ fn while_asked<T>(rig: &Rig, act: impl FnOnce() -> Result<T>) -> Result<T> {
     let (is_over, api) = (AtomicBool::new(false), rig.array.api()?);
     std::thread::scope(|scope| {
         let ask = || -> Result<()> {
-            // Clients are elsewhere: they take no time from the load. Where it is not allowed, they compete with it.
-            // SAFETY: changes the priority of the calling thread.
-            let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+            // Clients are elsewhere: they take no time from the load, and do not interrupt it. Where it is not allowed, they compete
+            // with it.
+            let parameters = libc::sched_param { sched_priority: 0 };
+            // SAFETY: changes the scheduling policy of the calling thread, and reads the parameters only during the call.
+            let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
             while !is_over.load(Ordering::Relaxed) {
                 api.text("GET", "/api/v1/volumes/v00000", "")?;
                 std::thread::sleep(API_PAUSE);
