@@ -182,7 +182,7 @@ impl Request for ChangeOwnPassword {
 impl Transaction<'_> {
     pub async fn create_user(&mut self, name: String, role: Role, password: &Secret) -> Result<User> {
         check::name("user", &name)?;
-        self.array.config().users.free(&name)?;
+        self.config().users.free(&name)?;
         let hash = hash_password(password, (self.array.env.random)())?;
         let (id, now) = (UserId(self.id64()), self.now());
         let entry = UserEntry { id, name, created: now, role, hash, password_set: now };
@@ -197,7 +197,7 @@ impl Transaction<'_> {
         role: Option<Role>,
         password: Option<&Secret>,
     ) -> Result<User> {
-        let mut entry = self.array.config().users.named(name)?.clone();
+        let mut entry = self.config().users.named(name)?.clone();
         if let Some(role) = role {
             if entry.role == Role::Admin && role != Role::Admin {
                 self.keep_an_admin(&entry)?;
@@ -217,7 +217,7 @@ impl Transaction<'_> {
     /// Sets the password of the caller; that it may was looked at under the lock of changes.
     pub async fn change_own_password(&mut self, verified: &Member, password: &Secret) -> Result<User> {
         let name = {
-            let config = self.array.config();
+            let config = self.config();
             let user = config.users.get(verified.id);
             user.ok_or_else(|| Error::not_found("the user of this session is gone"))?.name.clone()
         };
@@ -226,7 +226,7 @@ impl Transaction<'_> {
 
     pub async fn delete_user(&mut self, name: &str) -> Result<()> {
         let (user, tokens) = {
-            let config = self.array.config();
+            let config = self.config();
             let user = config.users.named(name)?.clone();
             let tokens: Vec<_> =
                 config.tokens.iter().filter(|token| token.user == user.id).cloned().collect();
@@ -243,7 +243,7 @@ impl Transaction<'_> {
     }
 
     fn keep_an_admin(&self, leaving: &UserEntry) -> Result<()> {
-        let config = self.array.config();
+        let config = self.config();
         match config.users.iter().any(|user| user.role == Role::Admin && user.id != leaving.id) {
             true => Ok(()),
             false => Err(Error::precondition(format!(
@@ -262,7 +262,7 @@ impl Transaction<'_> {
             return Err(Error::invalid("a token expires in the future"));
         }
         let user = {
-            let config = self.array.config();
+            let config = self.config();
             config.tokens.free(&name)?;
             let (whose, found) = match (user.as_deref(), self.caller.credential) {
                 (Some(name), _) => (name, config.users.find(name)),
@@ -292,7 +292,7 @@ impl Transaction<'_> {
     }
 
     pub async fn delete_token(&mut self, name: &str) -> Result<()> {
-        let entry = self.array.config().tokens.named(name)?.clone();
+        let entry = self.config().tokens.named(name)?.clone();
         self.commit(vec![Edit::Remove(Record::Token(entry))]).await?;
         self.done("token.deleted", "token", name, "was deleted");
         Ok(())

@@ -72,7 +72,10 @@ verbs! {
 
     CreateConnection -> Ensured<Attachment>, Change "connect" "volume", Operator,
         of |it, config| Object::of(ENDS, &format!("{} to {}", config.name_for(&it.volume), it.peer.shown(config)))
-        => |tx, it| tx.connect(it).await;
+        => |tx, it| {
+            let Ensured { object, created } = tx.connect(it).await?;
+            tx.array.attachment_of(&object).map(|object| Ensured { object, created })
+        };
     DeleteConnection -> (), Change "disconnect" "volume", Operator,
         of |it, config| Object::of(ENDS, &format!("{} from {}", config.name_for(&it.volume), it.peer.shown(config)))
         => |tx, it| tx.disconnect(&it.volume, &it.peer).await;
@@ -85,14 +88,14 @@ verbs! {
 }
 
 impl Transaction<'_> {
-    pub async fn connect(&mut self, new: CreateConnection) -> Result<Ensured<Attachment>> {
+    pub async fn connect(&mut self, new: CreateConnection) -> Result<Ensured<ConnectionEntry>> {
         let CreateConnection { volume, peer, lun, min_lun, read_only } = new;
         if lun.is_some() && min_lun.is_some() {
             return Err(Error::invalid("give either a LUN, or the lowest one to choose").about("min_lun"));
         }
         [lun, min_lun].into_iter().flatten().try_for_each(|lun| records::check_lun(lun).map(drop))?;
         let (entry, who, existing) = {
-            let config = self.array.config();
+            let config = self.config();
             let id = config.disk_named(&volume)?;
             let peer = peer_named(&config, &peer)?;
             let existing = config.connections.between(id, peer).cloned();
@@ -109,18 +112,20 @@ impl Transaction<'_> {
             same.same("lun", lun.is_none_or(|lun| lun == existing.lun))?;
             same.same("min_lun", min_lun.is_none_or(|least| existing.lun >= least))?;
             same.same("read_only", existing.read_only == read_only)?;
-            return self.array.attachment_of(&existing).map(Ensured::existing);
+            return Ok(Ensured::existing(existing));
         }
         self.add_connection(&entry).await?;
-        self.array.attachment_of(&entry).map(Ensured::new)
+        Ok(Ensured::new(entry))
     }
 
     /// Connects a disk as `entry` says, which is no connection yet.
     pub(crate) async fn add_connection(&mut self, entry: &ConnectionEntry) -> Result<()> {
         let (noun, name) = self.noun_and_name(entry.volume);
-        self.array.disk(entry.volume, &name)?;
+        if !self.is_rehearsal() {
+            self.array.disk(entry.volume, &name)?;
+        }
         self.commit(vec![Edit::Put(Record::Connection(entry.clone()))]).await?;
-        let who = self.array.config().peer_name(entry.peer);
+        let who = self.config().peer_name(entry.peer);
         let what = format!("was connected to {who} as LUN {}", entry.lun);
         self.done(&format!("{noun}.connected"), noun, &name, &what);
         Ok(())
@@ -129,7 +134,7 @@ impl Transaction<'_> {
     /// Disconnects; nothing happens if there is no such connection.
     pub async fn disconnect(&mut self, volume: &str, peer: &PeerName) -> Result<()> {
         let (entry, who) = {
-            let config = self.array.config();
+            let config = self.config();
             let id = config.disk_named(volume)?;
             let peer = peer_named(&config, peer)?;
             (config.connections.between(id, peer).cloned(), config.peer_name(peer))
@@ -142,7 +147,7 @@ impl Transaction<'_> {
     }
 
     fn noun_and_name(&self, id: DiskId) -> (&'static str, String) {
-        let config = self.array.config();
+        let config = self.config();
         (noun_of_disk(&config, id), config.disk_name(id).unwrap_or_default().to_owned())
     }
 }

@@ -126,7 +126,7 @@ impl Transaction<'_> {
         let NewDirectory { name, settings, secret, grants, enabled } = new;
         check::name(DirectoryEntry::NOUN, &name)?;
         {
-            let config = self.array.config();
+            let config = self.config();
             config.directories.free(&name)?;
             if config.directories.len() >= MAX_DIRECTORIES {
                 return Err(Error::precondition(format!(
@@ -142,10 +142,10 @@ impl Transaction<'_> {
     }
 
     pub async fn change_directory(&mut self, name: &str, change: DirectoryChange) -> Result<Directory> {
-        let mut entry = self.array.config().directories.named(name)?.clone();
+        let mut entry = self.config().directories.named(name)?.clone();
         if let Some(new) = change.name.filter(|new| *new != entry.name) {
             check::name(DirectoryEntry::NOUN, &new)?;
-            self.array.config().directories.free(&new)?;
+            self.config().directories.free(&new)?;
             entry.name = new;
         }
         if let Some(settings) = change.settings.filter(|new| *new != entry.settings) {
@@ -163,7 +163,7 @@ impl Transaction<'_> {
     }
 
     pub async fn delete_directory(&mut self, name: &str) -> Result<()> {
-        let entry = self.array.config().directories.named(name)?.clone();
+        let entry = self.config().directories.named(name)?.clone();
         self.array.directories.forget(entry.id);
         self.commit(vec![Edit::Remove(Record::Directory(entry))]).await?;
         self.done("directory.deleted", DirectoryEntry::NOUN, name, "was deleted");
@@ -186,7 +186,7 @@ impl Transaction<'_> {
         // What is in use may be wrong by now, such as a certificate that has expired: it can be renamed and disabled all the same.
         let is_same =
             |known: &DirectoryEntry| (&known.settings, &known.secret) == (&entry.settings, &entry.secret);
-        if !self.array.config().directories.get(entry.id).is_some_and(is_same) {
+        if !self.config().directories.get(entry.id).is_some_and(is_same) {
             ::directory::check(&entry.settings, entry.secret.is_some()).map_err(wrong)?;
         }
         check_grants(&entry.grants)?;

@@ -118,7 +118,7 @@ impl Transaction<'_> {
     pub async fn create_group(&mut self, new: CreateGroup) -> Result<Ensured<Group>> {
         check::name("volume group", &new.name)?;
         let (name, change) = new.settings();
-        let existing = self.array.config().groups.find(&name).cloned();
+        let existing = self.config().groups.find(&name).cloned();
         if let Some(entry) = existing {
             same(&entry, change)?;
             return self.group_now(entry.id).map(Ensured::existing);
@@ -134,11 +134,11 @@ impl Transaction<'_> {
     }
 
     pub async fn change_group(&mut self, name: &str, mut change: GroupChange) -> Result<Group> {
-        let entry = self.array.config().groups.named(name)?.clone();
+        let entry = self.config().groups.named(name)?.clone();
         let mut new = entry.clone();
         if let Some(name) = change.name.take().filter(|name| *name != entry.name) {
             check::name("volume group", &name)?;
-            self.array.config().groups.free(&name)?;
+            self.config().groups.free(&name)?;
             new.name = name;
         }
         set(&mut new, change)?;
@@ -151,7 +151,7 @@ impl Transaction<'_> {
 
     pub async fn delete_group(&mut self, name: &str) -> Result<()> {
         let (entry, members) = {
-            let config = self.array.config();
+            let config = self.config();
             let entry = config.groups.named(name)?.clone();
             let members: Vec<_> = config.members(entry.id).cloned().collect();
             (entry, members)
@@ -169,7 +169,7 @@ impl Transaction<'_> {
     }
 
     fn group_now(&self, id: GroupId) -> Result<Group> {
-        let config = self.array.config();
+        let config = self.config();
         let entry = config.groups.get(id).ok_or_else(|| Error::not_found("the volume group is gone"))?;
         Ok(self.array.group(&config, entry))
     }

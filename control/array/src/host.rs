@@ -202,7 +202,7 @@ impl Transaction<'_> {
         check::chap(chap.as_ref(), mutual.as_ref())?;
         check::dhchap(dhchap.as_ref(), dhchap_controller.as_ref())?;
         check::tls_psk(tls_psk.as_ref())?;
-        let existing = self.array.config().hosts.find(&name).cloned();
+        let existing = self.config().hosts.find(&name).cloned();
         if let Some(entry) = existing {
             let existing = Existing { noun: "host", name: &name };
             let sorted = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
@@ -286,16 +286,16 @@ impl Transaction<'_> {
             Some((field, name)) => {
                 Err(Error::invalid(format!("{name} is the name of this array, not of a host")).about(field))
             }
-            None => self.array.config().initiators_free(names, host),
+            None => self.config().initiators_free(names, host),
         }
     }
 
     pub async fn change_host(&mut self, name: &str, change: HostChange) -> Result<Host> {
-        let entry = self.array.config().hosts.named(name)?.clone();
+        let entry = self.config().hosts.named(name)?.clone();
         let mut new = entry.clone();
         if let Some(name) = change.name.filter(|name| *name != entry.name) {
             check::name("host", &name)?;
-            self.array.config().hosts.free(&name)?;
+            self.config().hosts.free(&name)?;
             new.name = name;
         }
         type Check = fn(&[String]) -> Result<Vec<String>>;
@@ -370,10 +370,10 @@ impl Transaction<'_> {
     }
 
     pub async fn delete_host(&mut self, name: &str) -> Result<()> {
-        let entry = self.array.config().hosts.named(name)?.clone();
+        let entry = self.config().hosts.named(name)?.clone();
         self.refuse_connected(Peer::Host(entry.id))?;
         let mut edits = Vec::new();
-        if let Some(group) = self.array.config().group_of(entry.id) {
+        if let Some(group) = self.config().group_of(entry.id) {
             let mut group = group.clone();
             group.hosts.remove(&entry.id);
             edits.push(Edit::Put(Record::HostGroup(group)));
@@ -386,7 +386,7 @@ impl Transaction<'_> {
     }
 
     fn refuse_connected(&self, peer: Peer) -> Result<()> {
-        let config = self.array.config();
+        let config = self.config();
         let volume = |entry: &ConnectionEntry| config.disk_name(entry.volume).map(|name| format!("{name:?}"));
         let names: Vec<_> = config.connections.of_peer(peer).filter_map(volume).collect();
         if names.is_empty() {
@@ -402,11 +402,11 @@ impl Transaction<'_> {
     pub async fn create_host_group(&mut self, new: CreateHostGroup) -> Result<Ensured<HostGroup>> {
         let CreateHostGroup { name, hosts, labels } = new;
         check::name("host group", &name)?;
-        let existing = self.array.config().host_groups.find(&name).cloned();
+        let existing = self.config().host_groups.find(&name).cloned();
         if let Some(entry) = existing {
             let existing = Existing { noun: "host group", name: &name };
             if let Some(hosts) = hosts {
-                let config = self.array.config();
+                let config = self.config();
                 let hosts: Result<BTreeSet<HostId>> =
                     hosts.iter().map(|host| config.hosts.named(host).map(|it| it.id)).collect();
                 existing.same("hosts", hosts? == entry.hosts)?;
@@ -424,11 +424,11 @@ impl Transaction<'_> {
     }
 
     pub async fn change_host_group(&mut self, name: &str, change: HostGroupChange) -> Result<HostGroup> {
-        let entry = self.array.config().host_groups.named(name)?.clone();
+        let entry = self.config().host_groups.named(name)?.clone();
         let mut new = entry.clone();
         if let Some(name) = change.name.filter(|name| *name != entry.name) {
             check::name("host group", &name)?;
-            self.array.config().host_groups.free(&name)?;
+            self.config().host_groups.free(&name)?;
             new.name = name;
         }
         if let Some(hosts) = change.hosts {
@@ -445,7 +445,7 @@ impl Transaction<'_> {
     /// The hosts of these names, when each may be in the group: it is in no other one, and no volume or LUN of its
     /// own is one of the group's.
     fn joinable(&self, group: HostGroupId, names: &[String]) -> Result<BTreeSet<HostId>> {
-        let config = self.array.config();
+        let config = self.config();
         let shared: BTreeMap<u16, _> = view(&config, Peer::HostGroup(group));
         let mut hosts = BTreeSet::new();
         for name in names {
@@ -472,7 +472,7 @@ impl Transaction<'_> {
     }
 
     pub async fn delete_host_group(&mut self, name: &str) -> Result<()> {
-        let entry = self.array.config().host_groups.named(name)?.clone();
+        let entry = self.config().host_groups.named(name)?.clone();
         self.refuse_connected(Peer::HostGroup(entry.id))?;
         let name = entry.name.clone();
         self.commit(vec![Edit::Remove(Record::HostGroup(entry))]).await?;
@@ -482,15 +482,15 @@ impl Transaction<'_> {
 
     /// Forgets the saved state of a unit that can't be understood, so that hosts may write to it again.
     pub async fn clear_unreadable_state(&mut self, name: &str) -> Result<()> {
-        let id = self.array.config().disk_named(name)?;
+        let id = self.config().disk_named(name)?;
         let cleared = self.array.parts.exports.clear_unreadable_state(id).await;
         if !cleared.map_err(|error| Error::failed("the state can't be cleared", error))? {
             return Err(Error::precondition(format!(
                 "the saved reservations and mode pages of {name:?} are understood: there is nothing to clear"
             )));
         }
-        let noun = noun_of_disk(&self.array.config(), id);
-        let name = &self.array.config().name_for(name).to_owned();
+        let noun = noun_of_disk(&self.config(), id);
+        let name = &self.config().name_for(name).to_owned();
         let what = "has no reservations any more and takes writes again: its saved state, which could not be understood, \
                     was cleared";
         self.done(&format!("{noun}.state-cleared"), noun, name, what);
@@ -499,13 +499,13 @@ impl Transaction<'_> {
     }
 
     fn host_now(&self, id: HostId) -> Result<Host> {
-        let config = self.array.config();
+        let config = self.config();
         let entry = config.hosts.get(id).ok_or_else(|| Error::not_found("the host is gone"))?;
         Ok(self.array.host(&config, entry))
     }
 
     fn host_group_now(&self, id: HostGroupId) -> Result<HostGroup> {
-        let config = self.array.config();
+        let config = self.config();
         let entry = config.host_groups.get(id).ok_or_else(|| Error::not_found("the host group is gone"))?;
         Ok(self.array.host_group(&config, entry))
     }

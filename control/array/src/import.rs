@@ -79,9 +79,9 @@ verbs! {
     ShowConfiguration -> ConfigurationDocument, Read "show" "configuration", Admin
         => |tx, _| Ok(tx.array.document(&tx.array.config()));
     CompareConfiguration -> Vec<ImportStep>, Read "compare" "configuration", Admin
-        => |tx, it| tx.import(it.0, false).await;
+        => |tx, it| Transaction::rehearsal(tx.array, tx.caller).import(it.0).await;
     ImportConfiguration -> Vec<ImportStep>, Change "import" "configuration", Admin
-        => |tx, it| tx.import(it.0, true).await;
+        => |tx, it| tx.import(it.0).await;
 }
 
 /// A kind of object of a document.
@@ -171,14 +171,14 @@ fn check(document: &ConfigurationDocument, overwrite: &BTreeSet<String>) -> Resu
 }
 
 impl Transaction<'_> {
-    async fn import(&mut self, import: Import, carry_out: bool) -> Result<Vec<ImportStep>> {
+    async fn import(&mut self, import: Import) -> Result<Vec<ImportStep>> {
         let Import { mut document, overwrite } = import;
         document.normalise();
         check(&document, &overwrite)?;
-        let now = self.array.document(&self.array.config());
+        let now = self.array.document(&self.config());
         let targets =
             document.notification_targets.into_iter().map(|it| self.without_known_url(it)).collect();
-        let mut run = Run { tx: self, overwrite, carry_out, steps: Vec::new() };
+        let mut run = Run { tx: self, overwrite, steps: Vec::new() };
         if document.portals.is_some() && document.portals != now.portals {
             let detail = "addresses are those of a machine: add portals with ashlar portal add, or by iscsi and nvme in \
                           /etc/ashlar/ashlar.toml";
@@ -205,7 +205,7 @@ impl Transaction<'_> {
 
     /// A target as it is shown if its whole destination is that of the array: an operator has added what is there.
     fn without_known_url(&self, item: TargetItem) -> TargetItem {
-        let config = self.array.config();
+        let config = self.config();
         let known = config.notification_targets.find(&item.name);
         let whole = known.and_then(|it| self.array.parts.sealing.destination(it).ok());
         let is_known = whole.is_some_and(|it| it == item.destination);
@@ -218,7 +218,6 @@ impl Transaction<'_> {
 struct Run<'a, 't> {
     tx: &'a mut Transaction<'t>,
     overwrite: BTreeSet<String>,
-    carry_out: bool,
     steps: Vec<ImportStep>,
 }
 
@@ -235,13 +234,13 @@ impl Run<'_, '_> {
         for item in wanted {
             let (object, existing) = (object(&item), by_name.get(&item.name()).copied());
             let (action, detail) = self.decide(&object, &item, existing);
-            if self.carry_out && action == ImportAction::Create {
+            if action == ImportAction::Create {
                 created.push((object, item));
                 continue;
             }
             self.create_all(std::mem::take(&mut created)).await;
-            let done = match (self.carry_out, action, existing) {
-                (true, ImportAction::Overwrite, Some(now)) => item.change(now, self.tx).await,
+            let done = match (action, existing) {
+                (ImportAction::Overwrite, Some(now)) => item.change(now, self.tx).await,
                 _ => Ok(()),
             };
             self.ended(object, (action, detail), done);
@@ -361,6 +360,10 @@ impl VolumeItem {
     }
 
     async fn lock(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        if tx.is_rehearsal() {
+            let entry = tx.config().volumes.named(&self.name)?.clone();
+            return tx.refuse_held(&entry, self.read_only);
+        }
         let change = VolumeChange { read_only: Some(self.read_only), ..VolumeChange::default() };
         tx.change_volume(&self.name, change).await.map(drop)
     }
@@ -546,7 +549,7 @@ impl Item for ConnectionItem {
         let (peer, lun) = (self.peer()?, Some(self.lun));
         let Self { volume, read_only, .. } = self;
         // Not a snapshot of that name.
-        tx.array.config().volumes.named(&volume)?;
+        tx.config().volumes.named(&volume)?;
         tx.connect(CreateConnection { volume, peer, lun, min_lun: None, read_only }).await.map(drop)
     }
 

@@ -113,7 +113,7 @@ impl Transaction<'_> {
         let CreateNotificationTarget { name, destination, secret, severity: least, content, enabled } = new;
         check::name(NotificationTargetEntry::NOUN, &name)?;
         {
-            let config = self.array.config();
+            let config = self.config();
             config.notification_targets.free(&name)?;
             if config.notification_targets.len() >= MAX_TARGETS {
                 return Err(Error::precondition(format!(
@@ -142,10 +142,10 @@ impl Transaction<'_> {
         name: &str,
         change: NotificationTargetChange,
     ) -> Result<NotificationTarget> {
-        let mut entry = self.array.config().notification_targets.named(name)?.clone();
+        let mut entry = self.config().notification_targets.named(name)?.clone();
         if let Some(new) = change.name.filter(|new| *new != entry.name) {
             check::name(NotificationTargetEntry::NOUN, &new)?;
-            self.array.config().notification_targets.free(&new)?;
+            self.config().notification_targets.free(&new)?;
             entry.name = new;
         }
         if let Some(new) = change.destination {
@@ -164,12 +164,14 @@ impl Transaction<'_> {
         entry.content = change.content.unwrap_or(entry.content);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
         // What waits may go now.
-        self.array.notifier.retry(entry.id);
+        if !self.is_rehearsal() {
+            self.array.notifier.retry(entry.id);
+        }
         self.put_target(entry, "changed").await
     }
 
     pub async fn delete_target(&mut self, name: &str) -> Result<()> {
-        let entry = self.array.config().notification_targets.named(name)?.clone();
+        let entry = self.config().notification_targets.named(name)?.clone();
         self.array.notifier.forget(entry.id);
         self.commit(vec![Edit::Remove(Record::NotificationTarget(entry))]).await?;
         self.done("notification.deleted", NotificationTargetEntry::NOUN, name, "was deleted");
@@ -196,7 +198,7 @@ impl Transaction<'_> {
         let is_same = |known: &NotificationTargetEntry| {
             (&known.destination, &known.url, &known.secret) == (&entry.destination, &entry.url, &entry.secret)
         };
-        if !self.array.config().notification_targets.get(entry.id).is_some_and(is_same) {
+        if !self.config().notification_targets.get(entry.id).is_some_and(is_same) {
             sealing.destination(&entry)?.check(entry.secret.is_some()).map_err(wrong)?;
         }
         sealing.seal_destination(&mut entry, (self.array.env.random)())?;

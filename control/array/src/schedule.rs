@@ -102,7 +102,7 @@ impl Transaction<'_> {
         let name = new.name.clone();
         check::name("schedule", &name)?;
         let subject = {
-            let config = self.array.config();
+            let config = self.config();
             config.schedules.free(&name)?;
             match SubjectName::of(new.volume.clone(), new.group.clone())? {
                 SubjectName::Volume(name) => Subject::Volume(config.volumes.named(&name)?.id),
@@ -114,21 +114,21 @@ impl Transaction<'_> {
         let (rules, immutable, enabled) = (Vec::new(), 0, true);
         let mut entry =
             ScheduleEntry { id, name, created, subject, rules, immutable, enabled, handled_until };
-        set(&self.array.config(), &mut entry, new.settings(), now)?;
+        set(&self.config(), &mut entry, new.settings(), now)?;
         self.commit(vec![Edit::Put(Record::Schedule(entry.clone()))]).await?;
         self.done("schedule.created", "schedule", &entry.name, "was created");
         self.schedule_now(id)
     }
 
     pub async fn change_schedule(&mut self, name: &str, mut change: ScheduleChange) -> Result<Schedule> {
-        let entry = self.array.config().schedules.named(name)?.clone();
+        let entry = self.config().schedules.named(name)?.clone();
         let mut new = entry.clone();
         if let Some(name) = change.name.take().filter(|name| *name != entry.name) {
             check::name("schedule", &name)?;
-            self.array.config().schedules.free(&name)?;
+            self.config().schedules.free(&name)?;
             new.name = name;
         }
-        set(&self.array.config(), &mut new, change, self.array.clock.schedule_now())?;
+        set(&self.config(), &mut new, change, self.array.clock.schedule_now())?;
         if new != entry {
             self.commit(vec![Edit::Put(Record::Schedule(new))]).await?;
             self.done("schedule.changed", "schedule", &entry.name, "was changed");
@@ -137,7 +137,7 @@ impl Transaction<'_> {
     }
 
     pub async fn delete_schedule(&mut self, name: &str) -> Result<()> {
-        let entry = self.array.config().schedules.named(name)?.clone();
+        let entry = self.config().schedules.named(name)?.clone();
         let name = entry.name.clone();
         self.commit(vec![Edit::Remove(Record::Schedule(entry))]).await?;
         self.done("schedule.deleted", "schedule", &name, "was deleted; its snapshots stay");
@@ -146,7 +146,7 @@ impl Transaction<'_> {
 
     /// Takes what is due, or everything `now`; then lets go of what no rule keeps.
     pub async fn run_schedule(&mut self, name: &str, now: bool) -> Result<Vec<Snapshot>> {
-        let mut entry = self.array.config().schedules.named(name)?.clone();
+        let mut entry = self.config().schedules.named(name)?.clone();
         let time = self.array.clock.schedule_now();
         if is_ahead(&entry, time) && !now {
             // The schedule continues from here, instead of sleeping until then.
@@ -156,12 +156,12 @@ impl Transaction<'_> {
         }
         let rules = match now {
             true => entry.rules.iter().map(|rule| rule.when.clone()).collect(),
-            false => due(&entry, time, &zone_of(&self.array.config().settings)),
+            false => due(&entry, time, &zone_of(&self.config().settings)),
         };
         if rules.is_empty() {
             return Ok(Vec::new());
         }
-        let sources = self.array.config().scheduled(entry.subject);
+        let sources = self.config().scheduled(entry.subject);
         entry.handled_until = time;
         let taken = match sources.is_empty() {
             true => {
@@ -181,7 +181,7 @@ impl Transaction<'_> {
             }
         };
         self.let_go(&entry).await?;
-        let config = self.array.config();
+        let config = self.config();
         let shown = taken.iter().filter_map(|it| config.snapshots.get(it.id));
         Ok(shown.map(|it| self.array.snapshot(&config, it)).collect())
     }
@@ -192,7 +192,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         let expired: Vec<SnapshotEntry> = {
-            let config = self.array.config();
+            let config = self.config();
             let seen = |it: &&SnapshotEntry| config.connections.of_volume(it.id).next().is_some();
             expired(schedule, config.snapshots.iter()).into_iter().filter(|it| !seen(it)).cloned().collect()
         };
@@ -206,7 +206,7 @@ impl Transaction<'_> {
 
     /// Refuses to take away what a schedule takes snapshots of, or what is replicated.
     pub(crate) fn refuse_scheduled(&self, subject: Subject) -> Result<()> {
-        let config = self.array.config();
+        let config = self.config();
         if let Some(replication) = config.replications.iter().find(|it| it.subject == Some(subject)) {
             return Err(Error::precondition(format!(
                 "replication {:?} replicates it: delete the replication first",
@@ -223,7 +223,7 @@ impl Transaction<'_> {
     }
 
     fn schedule_now(&self, id: ScheduleId) -> Result<Schedule> {
-        let config = self.array.config();
+        let config = self.config();
         let entry = config.schedules.get(id).ok_or_else(|| Error::not_found("the schedule is gone"))?;
         Ok(self.array.schedule(&config, entry))
     }

@@ -90,7 +90,7 @@ fn check_max_lock(config: &Config, seconds: u64) -> Result<()> {
 
 impl Transaction<'_> {
     pub async fn change_settings(&mut self, change: SettingsChange) -> Result<Settings> {
-        let old = self.array.config().settings.clone();
+        let old = self.config().settings.clone();
         let mut new = old.clone();
         if let Some(name) = change.name {
             check::name("array", &name)?;
@@ -117,7 +117,7 @@ impl Transaction<'_> {
             new.scrub_seconds = seconds;
         }
         if let Some(seconds) = change.max_retention_lock_seconds {
-            check_max_lock(&self.array.config(), seconds)?;
+            check_max_lock(&self.config(), seconds)?;
             new.max_lock_seconds = seconds;
         }
         if let Some(threads) = change.threads {
@@ -138,15 +138,17 @@ impl Transaction<'_> {
                     ..entry.clone()
                 }))
             };
-            edits.extend(self.array.config().schedules.iter().map(begin));
+            edits.extend(self.config().schedules.iter().map(begin));
         }
         if new != old {
             edits.push(Edit::Put(Record::Settings(new)));
             self.commit(edits).await?;
-            let message = format!("settings were changed by {}", self.caller.user);
-            self.array.log_event(history::Severity::Info, "settings.changed", None, message);
+            if !self.is_rehearsal() {
+                let message = format!("settings were changed by {}", self.caller.user);
+                self.array.log_event(history::Severity::Info, "settings.changed", None, message);
+            }
         }
-        let config = self.array.config();
+        let config = self.config();
         Ok(self.array.settings(&config))
     }
 }

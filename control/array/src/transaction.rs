@@ -13,9 +13,11 @@ use crate::{Error, Result};
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use history::Severity;
+use parking_lot::RwLockReadGuard;
 use records::{Config, Edit, Record, Role, Stage, VolumeEntry};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use tokio::sync::MutexGuard;
 
 /// A volume to create without contents.
@@ -37,11 +39,67 @@ pub struct Transaction<'a> {
     needed: Option<Role>,
     /// What hosts see that does not yet agree with the configuration.
     views: Vec<View>,
+    /// The configuration as it would be, if nothing is to be carried out.
+    rehearsed: Option<Box<Config>>,
+}
+
+/// The configuration that a transaction reads.
+pub(crate) enum Configured<'a> {
+    /// That of the array.
+    InForce(RwLockReadGuard<'a, Config>),
+    /// That of a rehearsal.
+    Rehearsed(&'a Config),
+}
+
+impl Deref for Configured<'_> {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        match self {
+            Self::InForce(config) => config,
+            Self::Rehearsed(config) => config,
+        }
+    }
 }
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(array: &'a Array, caller: &'a Caller) -> Self {
-        Self { array, caller, changes: Changes::default(), turn: None, needed: None, views: Vec::new() }
+        Self {
+            array,
+            caller,
+            changes: Changes::default(),
+            turn: None,
+            needed: None,
+            views: Vec::new(),
+            rehearsed: None,
+        }
+    }
+
+    /// One that refuses what the array would refuse, and changes nothing but a copy of the configuration.
+    pub(crate) fn rehearsal(array: &'a Array, caller: &'a Caller) -> Self {
+        let mut tx = Self::new(array, caller);
+        tx.rehearsed = Some(Box::new(array.config().clone()));
+        tx
+    }
+
+    /// Whether nothing is carried out.
+    pub(crate) fn is_rehearsal(&self) -> bool {
+        self.rehearsed.is_some()
+    }
+
+    /// The configuration, with what this transaction has changed.
+    pub(crate) fn config(&self) -> Configured<'_> {
+        match &self.rehearsed {
+            Some(config) => Configured::Rehearsed(config),
+            None => Configured::InForce(self.array.config()),
+        }
+    }
+
+    /// Applies edits to the copy of a rehearsal. Otherwise returns them.
+    fn rehearse(&mut self, edits: Vec<Edit>) -> Option<Vec<Edit>> {
+        let Some(config) = &mut self.rehearsed else { return Some(edits) };
+        edits.into_iter().for_each(|edit| drop(config.apply(edit)));
+        None
     }
 
     /// Takes its turn among the changes, for what needs a role.
@@ -99,7 +157,8 @@ impl<'a> Transaction<'a> {
     ) -> Result<()> {
         self.refuse_mixed_transports(&edits)?;
         self.refuse_invisible_namespaces(&edits)?;
-        let edits = self.array.config().retiring_luns(edits);
+        let edits = self.config().retiring_luns(edits);
+        let Some(edits) = self.rehearse(edits) else { return Ok(()) };
         let mut records = self.records(&edits);
         records.extend(others.into_iter().map(|(key, value)| (key, value.map(|value| value.to_vec()))));
         put_records(&self.array.parts.engine, records).await?;
@@ -119,7 +178,7 @@ impl<'a> Transaction<'a> {
         if !edits.iter().any(concerns) {
             return Ok(());
         }
-        let mut after = self.array.config().around(edits);
+        let mut after = self.config().around(edits);
         let before = after.mixed_transports();
         edits.iter().for_each(|edit| {
             after.apply(edit.clone());
@@ -137,7 +196,7 @@ impl<'a> Transaction<'a> {
 
     /// Refuses edits by which a host would have more volumes over NVMe/TCP than it can see.
     fn refuse_invisible_namespaces(&self, edits: &[Edit]) -> Result<()> {
-        let Some((host, count)) = self.array.config().first_above(edits, nvmf::MAX_NAMESPACES) else {
+        let Some((host, count)) = self.config().first_above(edits, nvmf::MAX_NAMESPACES) else {
             return Ok(());
         };
         let most = nvmf::MAX_NAMESPACES;
@@ -154,7 +213,7 @@ impl<'a> Transaction<'a> {
         entry: VolumeEntry,
     ) -> std::result::Result<(), block::Error> {
         let (noted, id) = (self.changes.clone(), entry.id);
-        let policy = Some(policy_of(&self.array.config(), &entry));
+        let policy = Some(policy_of(&self.config(), &entry));
         let edits = vec![Edit::Put(Record::Volume(entry))];
         let (records, now) = (bytes_of(self.records(&edits)), self.now());
         let created = self.array.parts.engine.clone_volume_with(source, id, policy, now, &records).await;
@@ -173,7 +232,7 @@ impl<'a> Transaction<'a> {
     ) -> std::result::Result<(), block::Error> {
         let noted = self.changes.clone();
         let volumes: Vec<engine::NewVolume> = {
-            let config = self.array.config();
+            let config = self.config();
             let volume = |EmptyVolume { entry, geometry }: &EmptyVolume| engine::NewVolume {
                 id: entry.id,
                 geometry: *geometry,
@@ -182,6 +241,7 @@ impl<'a> Transaction<'a> {
             new.iter().map(volume).collect()
         };
         let edits: Vec<_> = new.into_iter().map(|it| Edit::Put(Record::Volume(it.entry))).collect();
+        let Some(edits) = self.rehearse(edits) else { return Ok(()) };
         let (records, now) = (bytes_of(self.records(&edits)), self.now());
         if let Err(error) = self.array.parts.engine.create_volumes(&volumes, now, &records).await {
             self.changes = noted;
@@ -272,6 +332,9 @@ impl<'a> Transaction<'a> {
 
     /// Logs an event about a change.
     pub(crate) fn done(&self, kind: &str, noun: &str, name: &str, what: &str) {
+        if self.is_rehearsal() {
+            return;
+        }
         let message = format!("{noun} {name:?} {what} by {}", self.caller.user);
         self.array.log_event(Severity::Info, kind, Some((noun, name)), message);
     }

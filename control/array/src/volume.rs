@@ -169,7 +169,7 @@ impl Transaction<'_> {
         let CreateVolume { name, bytes, block_bytes, group, labels } = new;
         check::name("volume", &name)?;
         let (geometry, group) = (check::geometry(bytes, block_bytes)?, self.group_named(group)?);
-        let config = self.array.config();
+        let config = self.config();
         if let Some(entry) = config.volumes.find(&name) {
             self.same_volume(entry, (None, Some(geometry)), group, &labels)?;
             return Ok(None);
@@ -217,7 +217,7 @@ impl Transaction<'_> {
             wanted.extend(self.wanted(CreateVolume { name, bytes, block_bytes, group, labels })?);
         }
         self.create_empty(&wanted).await?;
-        let config = self.array.config();
+        let config = self.config();
         let there: Vec<_> = names.iter().filter_map(|name| config.volumes.find(name)).collect();
         let object = self.array.volume_views(&config, &there);
         Ok(Ensured { object, created: !wanted.is_empty() })
@@ -225,15 +225,15 @@ impl Transaction<'_> {
 
     pub async fn clone_volume(&mut self, new: CloneVolume) -> Result<Ensured<Volume>> {
         let CloneVolume { source, name, group, labels } = new;
-        let source = self.array.config().disk_named(&source)?;
+        let source = self.config().disk_named(&source)?;
         check::name("volume", &name)?;
         let group = self.group_named(group)?;
-        let existing = self.array.config().volumes.find(&name).cloned();
+        let existing = self.config().volumes.find(&name).cloned();
         if let Some(entry) = existing {
             self.same_volume(&entry, (Some(source), None), group, &labels)?;
             return self.volume_now(entry.id).map(Ensured::existing);
         }
-        self.array.config().disk_name_free(&name)?;
+        self.config().disk_name_free(&name)?;
         let (id, created) = (DiskId((self.array.env.random)()), self.now());
         let labels = Labels::default().with(&labels)?;
         let entry = VolumeEntry { labels, ..VolumeEntry::new(id, name, created, Stage::Ready, group) };
@@ -265,7 +265,7 @@ impl Transaction<'_> {
     }
 
     pub async fn change_volume(&mut self, name: &str, change: VolumeChange) -> Result<Volume> {
-        let entry = self.array.config().volumes.named(name)?.clone();
+        let entry = self.config().volumes.named(name)?.clone();
         let alone = VolumeChange {
             size: change.size,
             shrink: change.shrink,
@@ -315,7 +315,7 @@ impl Transaction<'_> {
         } = change;
         if let Some(name) = new_name.filter(|name| *name != entry.name) {
             check::name("volume", &name)?;
-            self.array.config().disk_name_free(&name)?;
+            self.config().disk_name_free(&name)?;
             new.name = name;
         }
         if let Some(group) = group {
@@ -340,7 +340,7 @@ impl Transaction<'_> {
                 now.bytes()
             )));
         }
-        if wanted != now {
+        if wanted != now && !self.is_rehearsal() {
             let resized = self.array.parts.engine.resize_volume(entry.id, wanted.blocks).await;
             resized
                 .map_err(|error| Error::refused(&format!("volume {name:?} could not be resized"), error))?;
@@ -355,8 +355,8 @@ impl Transaction<'_> {
     }
 
     /// Refuses that a volume takes changes which the array that is in use would not have.
-    fn refuse_held(&self, entry: &VolumeEntry, read_only: bool) -> Result<()> {
-        let config = self.array.config();
+    pub(crate) fn refuse_held(&self, entry: &VolumeEntry, read_only: bool) -> Result<()> {
+        let config = self.config();
         let held = config.replications.iter().find(|it| it.holds(entry.id, entry.group));
         match held.filter(|_| !read_only) {
             Some(replication) => Err(Error::precondition(format!(
@@ -387,16 +387,16 @@ impl Transaction<'_> {
     }
 
     pub async fn delete_volume(&mut self, name: &str, eradicate: bool) -> Result<()> {
-        let entry = self.array.config().volumes.named(name)?.clone();
+        let entry = self.config().volumes.named(name)?.clone();
         self.delete(DiskEntry::Volume(entry), eradicate).await
     }
 
     pub fn group_named(&self, name: Option<String>) -> Result<Option<GroupId>> {
-        name.map(|name| Ok(self.array.config().groups.named(&name)?.id)).transpose()
+        name.map(|name| Ok(self.config().groups.named(&name)?.id)).transpose()
     }
 
     pub(crate) fn volume_now(&self, id: DiskId) -> Result<Volume> {
-        let config = self.array.config();
+        let config = self.config();
         let entry = config.volumes.get(id).ok_or_else(|| Error::not_found("the volume is gone"))?;
         Ok(self.array.volume(&config, entry))
     }

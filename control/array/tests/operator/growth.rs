@@ -3,9 +3,9 @@
 
 use crate::rig::{Rig, Up, ok, refused};
 use array::{
-    ChangeGroup, CreateConnection, CreateGroup, CreateHost, CreateHostGroup, CreateVolume, CreateVolumes,
-    DeleteConnection, DeleteVolume, Deletion, GroupChange, Import, ImportAction, ImportConfiguration,
-    LimitsChange, ListAudit, ListVolumes, Page, PeerName, Request,
+    ChangeGroup, CompareConfiguration, CreateConnection, CreateGroup, CreateHost, CreateHostGroup,
+    CreateVolume, CreateVolumes, DeleteConnection, DeleteVolume, Deletion, GroupChange, Import, ImportAction,
+    ImportConfiguration, LimitsChange, ListAudit, ListEvents, ListVolumes, Page, PeerName, Request, Severity,
 };
 use block::DiskId;
 use export::reservation::Change;
@@ -207,6 +207,68 @@ async fn futures_are_pending<F: Future + Unpin>(future: &mut F) -> bool {
         std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await;
     tokio::task::yield_now().await;
     pending
+}
+
+/// A comparison says what an import would say, and changes nothing.
+#[tokio::test]
+async fn a_comparison_refuses_what_an_import_refuses() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, volume("there", None)).await;
+    let document = || {
+        let volume = |name: &str, size: u64, group: Option<&str>| json!({ "name": name, "size": size, "block_size": 512, "group": group });
+        let host = |name: &str, iqn: String| json!({ "name": name, "initiators": [iqn] });
+        let connection =
+            |volume: &str, host: &str, lun: u16| json!({ "volume": volume, "host": host, "lun": lun });
+        let mut large = volume("there", 1 << 62, None);
+        large["group"] = json!("g");
+        serde_json::from_value(json!({
+            "format": 1,
+            "volume_groups": [{ "name": "g" }, { "name": "no name" }],
+            "volumes": [
+                volume("good", MIB, Some("g")), volume("no name", MIB, None), volume("tiny", 1, None),
+                volume("lost", MIB, Some("missing")), large,
+            ],
+            "hosts": [host("h1", iqn(1)), host("h2", iqn(1)), host("h3", "no name".into())],
+            "host_groups": [{ "name": "some", "hosts": ["h1", "h2"] }],
+            "connections": [connection("good", "h1", 1), connection("there", "h1", 1), connection("good", "h3", 1)],
+            "users": [{ "name": "short", "role": "viewer", "password": "x" }],
+        }))
+        .unwrap()
+    };
+    let import = || Import { document: Box::new(document()), overwrite: ["volume/there".to_owned()].into() };
+    let before = up.engine.records("");
+    let events = ok(&up, ListEvents { page: Page { before: None, limit: 100 }, least: Severity::Info }).await;
+    let compared = ok(&up, CompareConfiguration(import())).await;
+    assert_eq!(up.engine.records(""), before);
+    assert_eq!(
+        ok(&up, ListEvents { page: Page { before: None, limit: 100 }, least: Severity::Info }).await,
+        events
+    );
+    assert_eq!(ok(&up, ListVolumes).await.len(), 1);
+    let actions: Vec<_> = compared.iter().map(|step| (step.object.as_str(), step.action)).collect();
+    let (create, failed) = (ImportAction::Create, ImportAction::Failed);
+    assert_eq!(
+        actions,
+        [
+            ("volume-group/g", create),
+            ("volume-group/no name", failed),
+            ("volume/good", create),
+            ("volume/no name", failed),
+            ("volume/tiny", failed),
+            ("volume/lost", failed),
+            ("volume/there", failed),
+            ("host/h1", create),
+            ("host/h2", failed),
+            ("host/h3", failed),
+            ("host-group/some", failed),
+            ("connection/good/host/h1", create),
+            ("connection/there/host/h1", failed),
+            ("connection/good/host/h3", failed),
+            ("user/short", failed),
+        ]
+    );
+    assert_eq!(ok(&up, ImportConfiguration(import())).await, compared, "the import does the same");
 }
 
 #[tokio::test]
