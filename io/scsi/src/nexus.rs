@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The paths of a nexus by logical unit number.
 pub(crate) type View = BTreeMap<u16, Arc<Path>>;
@@ -29,12 +30,14 @@ pub(crate) struct Shared {
     /// The unit that each number named last for this nexus, whether it does now or not. Commands that are on their way name
     /// nothing else than the number.
     pub(crate) named: Mutex<BTreeMap<u16, DiskId>>,
+    /// True while REPORTED LUNS DATA HAS CHANGED is pending on every path.
+    pub(crate) luns_changed: Arc<AtomicBool>,
 }
 
 impl Shared {
     pub(crate) fn new(nexus: NexusName, host: Arc<str>, origin: Option<Origin>) -> Shared {
         let (view, named) = (RwLock::new(Arc::new(View::new())), Mutex::default());
-        Shared { nexus: Arc::new(nexus), host, origin, view, named }
+        Shared { nexus: Arc::new(nexus), host, origin, view, named, luns_changed: Arc::default() }
     }
 }
 

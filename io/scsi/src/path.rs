@@ -29,6 +29,8 @@ pub(crate) struct Path {
     pub(crate) lun: u16,
     pub(crate) gate: Gate,
     unit_attentions: Mutex<Vec<Sense>>,
+    /// That of its nexus: see [`Shared::luns_changed`].
+    luns_changed: Arc<AtomicBool>,
     tasks: Mutex<BTreeMap<u64, Arc<Task>>>,
     pub(crate) recorder: Arc<Recorder>,
     /// Blocks written, for checking the thresholds now and then.
@@ -58,6 +60,7 @@ impl Path {
             lun,
             gate: Gate::default(),
             unit_attentions: Mutex::new(Vec::new()),
+            luns_changed: shared.luns_changed.clone(),
             tasks: Mutex::new(BTreeMap::new()),
             recorder,
             blocks_written: AtomicU64::new(0),
@@ -210,8 +213,16 @@ impl Path {
         let mut pending = self.unit_attentions.lock();
         let first = (!pending.is_empty()).then(|| pending.remove(0));
         self.gate.set(gate::UNIT_ATTENTION, !pending.is_empty());
-        first.iter().for_each(|sense| self.note_attention(sense.code));
+        first.iter().for_each(|sense| self.note_gone(sense.code));
         first
+    }
+
+    /// A unit attention condition has gone.
+    fn note_gone(&self, code: Code) {
+        self.note_attention(code);
+        if code == Code::LUNS_CHANGED {
+            self.luns_changed.swap(false, Ordering::AcqRel);
+        }
     }
 
     /// A unit attention condition comes or goes.
@@ -232,6 +243,7 @@ impl Path {
         let mut pending = self.unit_attentions.lock();
         pending.retain(|sense| sense.code != code);
         self.gate.set(gate::UNIT_ATTENTION, !pending.is_empty());
+        self.note_gone(code);
     }
 
     /// The tasks of this path; while they are locked no task begins to change anything.

@@ -242,14 +242,15 @@ impl State {
     }
 
     /// Makes what a nexus sees under these logical unit numbers that of its host's mappings: paths that stay are kept, the
-    /// others closed.
+    /// others closed. Returns the number of paths on which the change was established as a unit attention condition besides
+    /// those that were opened.
     fn refresh(
         &self,
         shared: &Shared,
         registry: &Registry,
         numbers: impl IntoIterator<Item = u16>,
         why: Why,
-    ) {
+    ) -> usize {
         let old = shared.view.read().clone();
         let begin = if let Why::Begin(begin) = why { begin } else { Begin::New };
         let (mut opened, mut gone) = (Vec::new(), Vec::new());
@@ -274,20 +275,28 @@ impl State {
         }
         drop(old);
         if opened.is_empty() && gone.is_empty() {
-            return;
+            return 0;
         }
         let new = {
             let mut view = shared.view.write();
             // Copied only if a command has it.
             let paths = Arc::make_mut(&mut view);
             gone.iter().for_each(|path| drop(paths.remove(&path.lun)));
-            paths.extend(opened.into_iter().map(|path| (path.lun, path)));
+            paths.extend(opened.iter().map(|path| (path.lun, path.clone())));
             view.clone()
         };
         gone.iter().for_each(|path| path.close(Some(Status::TaskAborted)));
-        if why == Why::Changed {
-            new.values().for_each(|path| path.raise_unit_attention(Code::LUNS_CHANGED.into()));
+        if why != Why::Changed {
+            return 0;
         }
+        let raise = |path: &Arc<Path>| path.raise_unit_attention(Code::LUNS_CHANGED.into());
+        // A host that has not learnt of the last change learns of this one with it.
+        if shared.luns_changed.swap(true, Ordering::AcqRel) {
+            opened.iter().for_each(raise);
+            return 0;
+        }
+        new.values().for_each(raise);
+        new.len() - opened.len()
     }
 }
 
@@ -299,8 +308,8 @@ impl FrontEnd for Target {
         self.count_looks(touched.volumes().len());
         for (host, numbers) in touched.numbers() {
             for nexus in state.nexuses.get(host).into_iter().flatten() {
-                state.refresh(nexus, registry, numbers.iter().copied(), Why::Changed);
-                self.count_looks(numbers.len());
+                let others = state.refresh(nexus, registry, numbers.iter().copied(), Why::Changed);
+                self.count_looks(numbers.len() + others);
             }
         }
         drop(state);

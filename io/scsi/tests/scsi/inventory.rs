@@ -135,6 +135,28 @@ fn changes_of_mappings_are_reported_and_take_effect_at_once() {
 }
 
 #[test]
+fn each_change_of_mappings_is_reported_by_every_path_that_has_reported_the_one_before() {
+    const CHANGED: Option<(u8, u8, u8)> = Some((6, 0x3F, 0x0E));
+    let array = Array::new();
+    (1..=4).for_each(|id| drop(array.disk(id)));
+    array.map_luns("a", &[(0, 1), (1, 2)]);
+    let a = array.connect("a", 1);
+    let code = |lun: u16| a.command_lun(lun, &[0; 6]).code();
+    (0..2).for_each(|lun| while code(lun).is_some() {});
+    array.map_luns("a", &[(0, 1), (1, 2), (2, 3)]);
+    assert_eq!((code(0), code(0)), (CHANGED, None));
+    array.map_luns("a", &[(0, 1), (1, 2), (2, 3), (3, 4)]);
+    assert_eq!((code(0), code(0)), (CHANGED, None), "it has reported the first");
+    assert_eq!((code(1), code(1)), (CHANGED, None), "both at once");
+    // The host has read the numbers: nothing is to be reported, until the next change.
+    luns(&a, 0);
+    (2..4).for_each(|lun| while code(lun) == Some((6, 0x29, 0)) {});
+    assert_eq!((code(2), code(3)), (None, None));
+    array.map_luns("a", &[(0, 1), (1, 2), (2, 3)]);
+    assert_eq!((code(0), code(1), code(2)), (CHANGED, CHANGED, CHANGED));
+}
+
+#[test]
 fn commands_for_a_number_that_is_another_unit_now_wait_until_it_is_identified() {
     let array = Array::new();
     (1..=2).for_each(|id| drop(array.disk(id)));
