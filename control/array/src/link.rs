@@ -4,13 +4,13 @@
 //! accepted is decided here, by its fingerprint. Two arrays that are not paired yet know nothing of each other's certificate:
 //! each proves that it knows the pairing key, by an HMAC over what only the two ends of this TLS session can derive, so that
 //! it can't be relayed by a machine between them.
-//!
-//! A message is JSON after its length, four bytes, little endian.
 
+use crate::framed::{self, proof};
 use crate::hex::{from_hex, hex};
 use crate::{Error, Result};
-use aws_lc_rs::{digest, hmac};
+use aws_lc_rs::digest;
 use bytes::{Bytes, BytesMut};
+use peer::versions::Protocol;
 use records::{OnLinkLoss, ReplicationMode, Secret};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,14 +21,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Versions of the messages that this software speaks, the oldest and the newest.
-const VERSIONS: [u16; 2] = [1, 1];
+/// The messages of this software.
+const PROTOCOL: Protocol =
+    Protocol { name: "the protocol between arrays", other: "one array", own: "the other", versions: [1, 1] };
+/// What the key of a pairing is for.
+const PAIRING: &str = "pairing";
 /// Longest message.
 const MAX_MESSAGE_BYTES: u32 = 16 << 10;
 /// Longest message of an array that is paired.
 const MAX_LONG_MESSAGE_BYTES: u32 = 512 << 10;
-/// Longest text of the other array that is shown.
-const MAX_TEXT_CHARS: usize = 400;
 /// Bytes that are sent or received at once during a transfer.
 const IO_BYTES: usize = 64 << 10;
 /// An end that does nothing for this long during a transfer is dead.
@@ -222,19 +223,13 @@ pub(crate) struct DescribedVolume {
 
 impl Hello {
     pub fn new(serial: &str, name: &str, request: Wish) -> Self {
-        Self { versions: VERSIONS, serial: serial.into(), name: name.into(), request }
+        Self { versions: PROTOCOL.versions, serial: serial.into(), name: name.into(), request }
     }
 
     /// Refuses an array with which no version is in common.
     pub fn check_version(&self) -> Result<()> {
-        let ([theirs_least, theirs_most], [least, most]) = (self.versions, VERSIONS);
-        if theirs_most.min(most) >= theirs_least.max(least) {
-            return Ok(());
-        }
-        Err(Error::precondition(format!(
-            "one array speaks versions {theirs_least} to {theirs_most} of the protocol between arrays, the other {least} to \
-             {most}: update the older one"
-        )))
+        let agreed = PROTOCOL.agree(self.versions);
+        agreed.map(drop).map_err(|error| Error::precondition(error.to_string()))
     }
 }
 
@@ -245,55 +240,31 @@ impl Link {
     }
 
     pub(crate) async fn send(&mut self, message: &impl Serialize) -> std::io::Result<()> {
-        let bytes = serde_json::to_vec(message).map_err(std::io::Error::other)?;
-        let length = u32::try_from(bytes.len()).map_err(std::io::Error::other)?;
-        self.stream.write_all(&[&length.to_le_bytes()[..], &bytes].concat()).await?;
-        self.stream.flush().await
+        framed::send(&mut self.stream, message).await
     }
 
     pub(crate) async fn receive<T: DeserializeOwned>(&mut self) -> std::io::Result<T> {
-        self.receive_within(MAX_MESSAGE_BYTES).await
+        framed::receive(&mut self.stream, MAX_MESSAGE_BYTES).await
     }
 
     /// As [`Link::receive`], from an array that is paired.
     pub(crate) async fn receive_long<T: DeserializeOwned>(&mut self) -> std::io::Result<T> {
-        self.receive_within(MAX_LONG_MESSAGE_BYTES).await
-    }
-
-    async fn receive_within<T: DeserializeOwned>(&mut self, max_bytes: u32) -> std::io::Result<T> {
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).await?;
-        let length = u32::from_le_bytes(length);
-        if length > max_bytes {
-            return Err(std::io::Error::other("a message is too long"));
-        }
-        let mut bytes = vec![0; length as usize];
-        self.stream.read_exact(&mut bytes).await?;
-        serde_json::from_slice(&bytes).map_err(|_| std::io::Error::other("a message can't be read"))
+        framed::receive(&mut self.stream, MAX_LONG_MESSAGE_BYTES).await
     }
 
     /// What proves that an end of this session knows a pairing key. `role`: which end.
     pub(crate) fn proof(&self, key: &[u8], role: &str) -> String {
-        hex(self.derive(key, role).as_ref())
+        hex(proof(key, PAIRING, &self.exporter, role).as_ref())
     }
 
     /// Whether the other end has proven that it knows a pairing key.
     pub(crate) fn is_proven(&self, key: &[u8], role: &str, proof: &str) -> bool {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-        from_hex(proof).is_some_and(|proof| hmac::verify(&key, &self.message(role), &proof).is_ok())
+        framed::is_proven(key, PAIRING, &self.exporter, role, proof)
     }
 
     /// The key that both ends have from now on.
     pub(crate) fn common_key(&self, key: &[u8]) -> Secret {
-        Secret::new(hex(self.derive(key, "common key").as_ref()))
-    }
-
-    fn message(&self, role: &str) -> Vec<u8> {
-        [b"ashlar pairing, ", role.as_bytes(), b": ", &self.exporter[..]].concat()
-    }
-
-    fn derive(&self, key: &[u8], role: &str) -> hmac::Tag {
-        hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), &self.message(role))
+        Secret::new(self.proof(key, "common key"))
     }
 }
 
@@ -341,11 +312,6 @@ impl replication::Stream for LinkStream {
         self.count(count);
         Ok(bytes.freeze())
     }
-}
-
-/// A text of the other array as it may be shown.
-pub(crate) fn shown(text: &str) -> String {
-    text::shown(text, MAX_TEXT_CHARS, "")
 }
 
 /// A pairing key as operators copy it: groups of four hex digits.

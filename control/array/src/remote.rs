@@ -6,7 +6,8 @@
 
 use crate::array::Array;
 use crate::caller::Caller;
-use crate::link::{Hello, Link, LinkIdentity, Reply, Wish, key_of, key_text, shown};
+use crate::framed::shown;
+use crate::link::{Hello, Link, LinkIdentity, Reply, Wish, key_of, key_text};
 use crate::request::verbs;
 use crate::service::links::{LinkStatus, PAIRING_KEY_SECONDS};
 use crate::service::windows;

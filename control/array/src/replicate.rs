@@ -6,7 +6,8 @@
 
 use crate::array::Array;
 use crate::caller::Caller;
-use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, MAX_SILENCE, Reply, Wish, shown};
+use crate::framed::shown;
+use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, MAX_SILENCE, Reply, Wish};
 use crate::service::outgoing;
 use crate::service::point_retention::{lock_of, received, surplus};
 use crate::service::replicas::{Active, Failure};

@@ -7,9 +7,10 @@
 
 use crate::array::Array;
 use crate::caller::Caller;
+use crate::framed::shown;
 use crate::hex::{from_hex, hex};
 use crate::link::{
-    Denial, DescribedCounterpart, DescribedReversal, DescribedVolume, Description, Link, Reply, Wish, shown,
+    Denial, DescribedCounterpart, DescribedReversal, DescribedVolume, Description, Link, Reply, Wish,
 };
 use crate::replicate::{RESPONSE_TIMEOUT, described, propose};
 use crate::replication::{Replication, put, require};

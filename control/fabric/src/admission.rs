@@ -1,12 +1,17 @@
 //! Listeners of links whose ends prove themselves by certificate: of other arrays, their witnesses among them, and of the
 //! controllers of one array.
 //!
-//! TLS proves that the other end has a key; only its fingerprint shows whether it is known. Connections of known ends have
-//! slots that no other connection can take, and those of unknown ones give way to new ones, the oldest first.
+//! TLS proves that the other end has a key; only its fingerprint shows whether it is known, which is found before anything that it
+//! says is decoded. Connections of known ends have slots that no other connection can take, and those of unknown ones give
+//! way to new ones, the oldest first.
 
+use crate::mutual_tls::{self, Protocol, Session};
+use anyhow::{Context, Result, bail};
+use array::LinkIdentity;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use transport::{Admission, Admitted, ConnectionLimits};
 
 /// Connections of a link at a time: 64 of known ends, 48 of one of them, and 32 of ends that are not known yet, 16 of them
@@ -32,21 +37,50 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Serves it on the runtime that polls this, to its end or until it gives way to another one; `None` for that.
-    pub async fn serve<T>(
-        self,
-        serve: impl AsyncFnOnce(TcpStream, &Admitted) -> T,
-    ) -> Option<std::io::Result<T>> {
+    /// Serves it on the runtime that polls this, to its end or until it gives way to another one.
+    ///
+    /// # Errors
+    /// Why it was closed.
+    pub async fn serve(self, serve: impl AsyncFnOnce(TcpStream, &Admitted) -> Result<()>) -> Result<()> {
         let Self { stream, admitted, .. } = self;
-        let stream = match TcpStream::from_std(stream) {
-            Ok(stream) => stream,
-            Err(error) => return Some(Err(error)),
-        };
+        let stream = TcpStream::from_std(stream)?;
         tokio::select! {
-            served = serve(stream, &admitted) => Some(Ok(served)),
-            () = admitted.gives_way() => None,
+            served = serve(stream, &admitted) => served,
+            () = admitted.gives_way() => {
+                bail!("it gave way to another one, as it had not shown a known certificate")
+            }
         }
     }
+}
+
+/// What an end that listens shows, what it speaks, and the time in which a handshake has to be done.
+pub struct Door<'a> {
+    /// By what others know it.
+    pub own: &'a LinkIdentity,
+    /// The protocols.
+    pub protocols: &'a [Protocol],
+    /// The time.
+    pub limit: Duration,
+}
+
+/// The session of an end that has connected, and who it is by its certificate, as `who` finds: `None` for one that is not known and
+/// proves itself by a secret. Nothing that it says was decoded.
+///
+/// # Errors
+/// Why there is no session, or the reason of `who`.
+pub async fn authenticate<W>(
+    (stream, admitted): (TcpStream, &Admitted),
+    Door { own, protocols, limit }: Door<'_>,
+    who: impl FnOnce(&Session) -> Result<Option<W>>,
+) -> Result<(Session, Option<W>)> {
+    let accepting = timeout(limit, mutual_tls::accept(stream, own, protocols));
+    let session = accepting.await.context("the handshake took too long")??;
+    let known = who(&session)?;
+    if known.is_some() {
+        // One with more connections than its share is served, and may have to give way.
+        let _has_slot = admitted.prove(&mutual_tls::fingerprint(&session.certificate));
+    }
+    Ok((session, known))
 }
 
 /// Accepts connections and gives them to `start`, forever. `what`: whose they are, for the log.

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const KNOWN: u8 = b'k';
 
 /// Echoes bytes; an end that sends [`KNOWN`] first is a known one.
-async fn echo(mut stream: TcpStream, admitted: &Admitted) -> std::io::Result<()> {
+async fn echo(mut stream: TcpStream, admitted: &Admitted) -> Result<()> {
     loop {
         let byte = stream.read_u8().await?;
         if byte == KNOWN {

@@ -2,7 +2,7 @@
 //!
 //! Whether the other end is an array which this one is paired with is decided by the array, by the certificate's fingerprint.
 
-use crate::admission;
+use crate::admission::{self, Door, authenticate};
 use crate::mutual_tls::{self, Protocol, Session};
 use anyhow::{Context, Result, anyhow};
 use array::{Array, Link, LinkIdentity, Network};
@@ -96,13 +96,9 @@ async fn serve(array: Arc<Array>, listener: TcpListener) {
         tokio::spawn(async move {
             let served =
                 arrival.serve(async |stream, admitted| answer(&array, (stream, address), admitted).await);
-            let why = match served.await {
-                Some(Ok(Ok(()))) => return,
-                Some(Ok(Err(error))) => format!("{error:#}"),
-                Some(Err(error)) => error.to_string(),
-                None => "it gave way to another one, as it had not shown a known certificate".into(),
-            };
-            tracing::info!(%address, why, "a connection for other arrays was closed");
+            if let Err(why) = served.await {
+                tracing::info!(%address, why = format!("{why:#}"), "a connection for other arrays was closed");
+            }
         });
     })
     .await;
@@ -114,17 +110,14 @@ async fn answer(
     (stream, address): (TcpStream, SocketAddr),
     admitted: &Admitted,
 ) -> Result<()> {
-    let accepting = timeout(HANDSHAKE_TIMEOUT, accept(array, stream, address));
-    let link = accepting.await.context("the handshake took too long")??;
-    if array.is_paired_with(&link.fingerprint()) {
-        // One with more connections than its share is served, and may have to give way.
-        let _has_slot = admitted.prove(&link.fingerprint());
-    }
-    array.answer(link).await;
-    Ok(())
-}
-
-async fn accept(array: &Array, stream: TcpStream, address: SocketAddr) -> Result<Link> {
     let own = array.link_identity()?.context("this array is not paired, and has no pairing key")?;
-    Ok(link(mutual_tls::accept(stream, &own, &[PROTOCOL]).await?, address))
+    let door = Door { own: &own, protocols: &[PROTOCOL], limit: HANDSHAKE_TIMEOUT };
+    let paired = |session: &Session| {
+        let fingerprint = mutual_tls::fingerprint(&session.certificate);
+        Ok(array.is_paired_with(&fingerprint).then_some(()))
+    };
+    // One that is not paired may have the pairing key.
+    let (session, _) = authenticate((stream, admitted), door, paired).await?;
+    array.answer(link(session, address)).await;
+    Ok(())
 }

@@ -8,11 +8,12 @@
 
 use crate::board;
 use crate::controller::MapWatch;
+use crate::front;
 use crate::link::{LastReason, Link, TICK};
-use crate::message::{agree, receive, send, send_text};
+use crate::message::SideProtocol;
 use crate::mutual_tls::{Protocol, Session};
-use crate::{front, join};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use array::framed;
 use cluster::MapMember;
 use history::{Batch, Copier, Position, Store};
 use machine::threads;
@@ -27,10 +28,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
 /// The protocol of a front end that copies the history.
-pub const HISTORY: Protocol =
-    Protocol { name: b"ashlar-history", exporter_label: b"EXPORTER-ashlar-history" };
-/// Versions of these messages, the oldest and the newest.
-const VERSIONS: [u16; 2] = [1, 1];
+pub(crate) const HISTORY: SideProtocol = SideProtocol::new(
+    Protocol { name: b"ashlar-history", exporter_label: b"EXPORTER-ashlar-history" },
+    ["the front end", "copying the history"],
+    MAX_MESSAGE_BYTES,
+    SILENCE,
+);
 /// Longest message: the measurements of one moment are sent as a whole.
 const MAX_MESSAGE_BYTES: u32 = 64 << 20;
 /// Interval of signs of life while nothing changes.
@@ -47,7 +50,6 @@ pub const FILE: &str = "history.db";
 /// What a front end says first.
 #[derive(Serialize, Deserialize)]
 struct Hello {
-    versions: [u16; 2],
     position: Position,
 }
 
@@ -57,9 +59,6 @@ struct Hello {
 enum Reply {
     /// Batches follow.
     Sends,
-    Refused {
-        text: String,
-    },
 }
 
 /// An acknowledgement of a batch.
@@ -88,13 +87,9 @@ impl Progress {
 /// # Errors
 /// Why it ends.
 pub async fn answer(mut session: Session, store: Arc<Store>, progress: &Progress) -> Result<()> {
-    let hello = timeout(SILENCE, receive(&mut session, MAX_MESSAGE_BYTES));
-    let Hello { versions, position } = hello.await.context("it does not ask in time")??;
-    if let Err(text) = agree(("front end", "copying the history"), versions, VERSIONS) {
-        send(&mut session, &Reply::Refused { text: text.clone() }).await?;
-        bail!(text);
-    }
-    send(&mut session, &Reply::Sends).await?;
+    let stream = &mut session.stream;
+    let Hello { position } = HISTORY.asked(stream).await?;
+    HISTORY.answer(stream, &Reply::Sends).await?;
     let of_store = store.clone();
     let mut copier = blocking(move || {
         of_store.absorb(&position)?;
@@ -107,12 +102,12 @@ pub async fn answer(mut session: Session, store: Arc<Store>, progress: &Progress
             sleep(TICK).await;
             continue;
         }
-        let (text, next) = next(copier, store.clone()).await?;
+        let (encoded, next) = next(copier, store.clone()).await?;
         copier = next;
         alive = Instant::now();
         let exchange = async {
-            send_text(&mut session, &text).await?;
-            receive::<Taken>(&mut session, MAX_MESSAGE_BYTES).await
+            framed::write(stream, &encoded).await?;
+            framed::receive::<Taken>(stream, MAX_MESSAGE_BYTES).await
         };
         timeout(SILENCE, exchange).await.context("it does not acknowledge the sent messages")??;
         progress.0.store(copier.sent().map_or(0, |sent| sent + 1), Relaxed);
@@ -123,7 +118,7 @@ pub async fn answer(mut session: Session, store: Arc<Store>, progress: &Progress
 async fn next(mut copier: Copier, store: Arc<Store>) -> Result<(Vec<u8>, Copier)> {
     blocking(move || {
         let batch = copier.next_batch(&store)?;
-        Ok((serde_json::to_vec(&batch)?, copier))
+        Ok((framed::encode(&batch)?, copier))
     })
     .await
 }
@@ -193,21 +188,18 @@ impl Follower {
 
     /// Copies until the connection breaks, or another controller is the home.
     async fn copy(&mut self, home: &MapMember, reason: &mut LastReason) -> Result<()> {
-        let mut session = self.link.connect(home, HISTORY).await?;
+        let mut session = self.link.connect(home, HISTORY.tls).await?;
         let store = self.store.get_or_insert_with(|| Store::open(&self.path));
         store.retry_file(board::time());
         let position = store.position().context("the file can't be used")?;
-        send(&mut session, &Hello { versions: VERSIONS, position }).await?;
-        let reply = timeout(SILENCE, receive(&mut session, MAX_MESSAGE_BYTES));
-        if let Reply::Refused { text } = reply.await.context("it does not answer")?? {
-            bail!("{}", join::shown(&text));
-        }
+        let stream = &mut session.stream;
+        let Reply::Sends = HISTORY.ask(stream, &Hello { position }).await?;
         let mut is_complete = false;
         loop {
-            let next = timeout(SILENCE, receive::<Batch>(&mut session, MAX_MESSAGE_BYTES));
+            let next = timeout(SILENCE, framed::receive::<Batch>(stream, MAX_MESSAGE_BYTES));
             let batch = next.await.context("it is silent")??;
             store.apply(&batch)?;
-            send(&mut session, &Taken {}).await?;
+            framed::send(stream, &Taken {}).await?;
             if batch.is_empty() && !std::mem::replace(&mut is_complete, true) {
                 reason.clear();
                 tracing::info!(home = home.id, "this controller has the history of the home");

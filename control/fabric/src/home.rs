@@ -1,13 +1,13 @@
 //! The home's end of the links: performs the commands of front ends while this controller may answer hosts.
 
-use crate::admission;
+use crate::admission::{self, Door, authenticate};
 use crate::board::DOMAIN;
 use crate::controller::MapWatch;
 use crate::copies::{self, HISTORY, Progress};
 use crate::join::{Grant, JOIN};
 use crate::link::{HANDSHAKE_TIMEOUT, Link, PROTOCOL, TICK, now};
 use crate::logins::{self, LOGINS, PutLogins};
-use crate::mutual_tls::{self, Session};
+use crate::mutual_tls::Session;
 use crate::relay::{self, API, TakeApi};
 use crate::wire::Wire;
 use crate::{portals, ports};
@@ -303,16 +303,12 @@ impl Home {
             let (home, address) = (self.clone(), arrival.address);
             // A socket belongs to the runtime that it is used on.
             self.shard(address).spawn(async move {
-                let why = match arrival
-                    .serve(async |stream, admitted| home.take((stream, address), admitted).await)
-                    .await
-                {
-                    Some(Ok(Ok(()))) => return,
-                    Some(Ok(Err(error))) => format!("{error:#}"),
-                    Some(Err(error)) => error.to_string(),
-                    None => "it gave way to another one, as it had not shown a known certificate".into(),
-                };
-                tracing::warn!(%address, why, "a connection for other controllers was closed");
+                let served =
+                    arrival.serve(async |stream, admitted| home.take((stream, address), admitted).await);
+                if let Err(why) = served.await {
+                    let why = format!("{why:#}");
+                    tracing::warn!(%address, why, "a connection for other controllers was closed");
+                }
             });
         })
         .await;
@@ -332,32 +328,34 @@ impl Home {
         (stream, address): (TcpStream, SocketAddr),
         admitted: &Admitted,
     ) -> Result<()> {
-        let accepting =
-            mutual_tls::accept(stream, &self.link.own.identity, &[PROTOCOL, JOIN, HISTORY, API, LOGINS]);
-        let session =
-            timeout(HANDSHAKE_TIMEOUT, accepting).await.context("the handshake took too long")??;
-        if session.protocol == JOIN.name {
-            let (own, grant) = (&self.link.own, || Grant::of(&self.data));
+        let (own, map) = (&self.link.own, self.map());
+        let protocols = [PROTOCOL, JOIN.tls, HISTORY.tls, API.tls, LOGINS.tls];
+        let door = Door { own: &own.identity, protocols: &protocols, limit: HANDSHAKE_TIMEOUT };
+        let member = |session: &Session| match session.protocol == JOIN.tls.name {
+            true => Ok(None),
+            false => {
+                let map = map.as_deref().context("the cluster's map is not known yet")?;
+                own.find(map, &session.certificate).map(Some)
+            }
+        };
+        let (session, member) = authenticate((stream, admitted), door, member).await?;
+        let Some(member) = member else {
+            // It proves itself by its token.
+            let grant = || Grant::of(&self.data);
             return self.link.tokens.answer(session, own.array, now(), grant).await;
-        }
-        let map = self.map.borrow().clone();
-        let Some(map) = map else { return Ok(()) };
-        let own = &self.link.own;
-        let member = own.find(&map, &session.certificate)?;
-        // One with more connections than its share is served, and may have to give way.
-        let _has_slot = admitted.prove(&member.link.certificate);
-        if session.protocol == HISTORY.name {
+        };
+        if session.protocol == HISTORY.tls.name {
             self.send_history(session, member.id);
             return Ok(());
         }
-        if session.protocol == LOGINS.name {
+        if session.protocol == LOGINS.tls.name {
             return logins::answer(session, member.id, &self.put_logins).await;
         }
-        if session.protocol == API.name {
+        if session.protocol == API.tls.name {
             return relay::answer(session, &self.take_api, &self.data).await;
         }
         let mut wire = Wire::new(session);
-        let joined = map.active(MemberId(own.id)).unwrap_or_default();
+        let joined = map.as_ref().and_then(|map| map.active(MemberId(own.id))).unwrap_or_default();
         let mut channel = Channel::new(own.id, own.array, joined);
         let hello = wire.greet(&mut channel).await?;
         ensure!(

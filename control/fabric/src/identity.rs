@@ -5,8 +5,8 @@
 //! not be served what is in it. The shared key is that of `secrets.key`, which every controller that can be the home has.
 
 use crate::mutual_tls;
-use crate::token::{from_hex, hex};
 use anyhow::{Context, Result, anyhow};
+use array::hex::{from_hex, hex};
 use array::{LinkIdentity, Secret};
 use aws_lc_rs::hmac;
 use cluster::{Map, MapMember};

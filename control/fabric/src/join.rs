@@ -2,14 +2,14 @@
 //!
 //! A token has the address of the home, the fingerprint of its certificate, and a secret. The new controller connects, and
 //! finds by the fingerprint that it is the home; the home finds by an HMAC over what only both ends of this session can derive
-//! that the other end has the secret. A message is JSON after its length, four bytes, little endian.
+//! that the other end has the secret.
 
-use crate::message::{agree, receive, send};
+use crate::message::SideProtocol;
 use crate::mutual_tls::{self, Protocol, Session};
-use crate::token::{Token, from_hex, hex};
+use crate::token::Token;
 use anyhow::{Context, Result, bail, ensure};
-use array::LinkIdentity;
-use aws_lc_rs::hmac;
+use array::hex::{from_hex, hex};
+use array::{LinkIdentity, framed};
 use machine::store::Config as Store;
 use machine::{access, ceph, random, sharing};
 use serde::{Deserialize, Serialize};
@@ -22,32 +22,24 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The protocol of a new controller that joins.
-pub const JOIN: Protocol = Protocol { name: b"ashlar-join", exporter_label: b"EXPORTER-ashlar-join" };
+pub(crate) const JOIN: SideProtocol = SideProtocol::new(
+    Protocol { name: b"ashlar-join", exporter_label: b"EXPORTER-ashlar-join" },
+    ["the new controller", "joining"],
+    16 << 10,
+    LIMIT,
+);
 /// How long a token can be used.
 pub const TOKEN_SECONDS: u64 = 3600;
 /// How long joining may take.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Versions of these messages, the oldest and the newest.
-const VERSIONS: [u16; 2] = [1, 1];
-const MAX_MESSAGE_BYTES: u32 = 16 << 10;
 /// Tokens that are remembered, used ones among them.
 const MAX_TOKENS: usize = 256;
-/// Longest text of the home that is shown.
-const MAX_TEXT_CHARS: usize = 400;
+/// What the secret of a token is for.
+const PURPOSE: &str = "join";
 
 /// What proves to the other end of a session that this one knows the secret of a token.
-fn message(exporter: &[u8; 32], role: &str) -> Vec<u8> {
-    [b"ashlar join, ", role.as_bytes(), b": ", &exporter[..]].concat()
-}
-
 fn proof(secret: &[u8], exporter: &[u8; 32], role: &str) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    hex(hmac::sign(&key, &message(exporter, role)).as_ref())
-}
-
-fn is_proven(secret: &[u8], exporter: &[u8; 32], role: &str, proof: &str) -> bool {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    from_hex(proof).is_some_and(|proof| hmac::verify(&key, &message(exporter, role), &proof).is_ok())
+    hex(framed::proof(secret, PURPOSE, exporter, role).as_ref())
 }
 
 const NEW: &str = "new controller";
@@ -56,7 +48,6 @@ const HOME: &str = "home";
 /// What the new controller says.
 #[derive(Serialize, Deserialize)]
 struct Wish {
-    versions: [u16; 2],
     array: String,
     token: String,
     proof: String,
@@ -67,7 +58,6 @@ struct Wish {
 #[serde(rename_all = "snake_case")]
 enum Reply {
     Granted { proof: String, grant: Grant },
-    Refused { text: String },
 }
 
 /// What a new controller needs.
@@ -149,7 +139,6 @@ impl Tokens {
 
     /// Uses a token, if it is good; why not, for people.
     fn take(&self, wish: &Wish, array: u128, exporter: &[u8; 32], now: u64) -> Result<Token, String> {
-        agree(("new controller", "joining"), wish.versions, VERSIONS)?;
         if wish.array != format!("{array:032x}") {
             return Err(format!("the token is of array {}, and this is array {array:032x}", wish.array));
         }
@@ -166,7 +155,7 @@ impl Tokens {
             }
             Some(Entry::Open { token, .. }) => token.clone(),
         };
-        if !is_proven(&token.secret, exporter, NEW, &wish.proof) {
+        if !framed::is_proven(&token.secret, PURPOSE, exporter, NEW, &wish.proof) {
             return Err("the token is wrong".into());
         }
         known.insert(wish.token.clone(), Entry::Used);
@@ -184,23 +173,23 @@ impl Tokens {
         now: u64,
         grant: impl FnOnce() -> Result<Grant>,
     ) -> Result<()> {
+        let Session { stream, exporter, .. } = &mut session;
         let answering = async {
-            let wish: Wish = receive(&mut session, MAX_MESSAGE_BYTES).await?;
+            let wish: Wish = JOIN.asked(stream).await?;
             let grant = grant()?;
-            let reply = match self.take(&wish, array, &session.exporter, now) {
-                Ok(token) => {
-                    tracing::info!(controller = token.controller, "a new controller joins with its token");
-                    Reply::Granted { proof: proof(&token.secret, &session.exporter, HOME), grant }
+            let token = match self.take(&wish, array, exporter, now) {
+                Ok(token) => token,
+                Err(text) => {
+                    JOIN.refuse(stream, &text).await?;
+                    bail!("a new controller was refused: {text}");
                 }
-                Err(text) => Reply::Refused { text },
             };
-            send(&mut session, &reply).await?;
+            tracing::info!(controller = token.controller, "a new controller joins with its token");
+            let proof = proof(&token.secret, exporter, HOME);
+            JOIN.answer(stream, &Reply::Granted { proof, grant }).await?;
             // The other end closes the connection when it has read that.
-            _ = session.stream.read(&mut [0]).await;
-            match reply {
-                Reply::Granted { .. } => Ok(()),
-                Reply::Refused { text } => bail!("a new controller was refused: {text}"),
-            }
+            _ = stream.read(&mut [0]).await;
+            Ok(())
         };
         timeout(LIMIT, answering).await.context("joining took too long")?
     }
@@ -210,43 +199,28 @@ impl Tokens {
 pub async fn ask(token: &Token, own: &LinkIdentity) -> Result<Grant> {
     let asking = async {
         let stream = TcpStream::connect(&token.address).await?;
-        let mut session = mutual_tls::connect(stream, own, JOIN).await?;
+        let mut session = mutual_tls::connect(stream, own, JOIN.tls).await?;
         ensure!(
             mutual_tls::fingerprint(&session.certificate) == token.certificate,
             "another one answers there than the controller that made the token: it shows another certificate"
         );
-        ask_with_versions(&mut session, token, VERSIONS).await
+        ask_over(&mut session, token, JOIN).await
     };
     let asked = timeout(LIMIT, asking).await.unwrap_or_else(|_| bail!("it did not respond in time"));
     asked.with_context(|| format!("can't join by the controller at {}", token.address))
 }
 
-/// Asks over a session, in one of these versions.
-pub(super) async fn ask_with_versions(
-    session: &mut Session,
-    token: &Token,
-    versions: [u16; 2],
-) -> Result<Grant> {
+/// Asks over a session, by this version of the protocol.
+pub(crate) async fn ask_over(session: &mut Session, token: &Token, protocol: SideProtocol) -> Result<Grant> {
     let wish = Wish {
-        versions,
         array: format!("{:032x}", token.array),
         token: token.name(),
         proof: proof(&token.secret, &session.exporter, NEW),
     };
-    send(session, &wish).await?;
-    match receive(session, MAX_MESSAGE_BYTES).await? {
-        Reply::Granted { proof, grant } => {
-            let known = is_proven(&token.secret, &session.exporter, HOME, &proof);
-            ensure!(known, "the other end does not know the token");
-            Ok(grant)
-        }
-        Reply::Refused { text } => bail!("{}", shown(&text)),
-    }
-}
-
-/// A text of another controller as it may be shown.
-pub(super) fn shown(text: &str) -> String {
-    text::shown(text, MAX_TEXT_CHARS, "")
+    let Reply::Granted { proof, grant } = protocol.ask(&mut session.stream, &wish).await?;
+    let known = framed::is_proven(&token.secret, PURPOSE, &session.exporter, HOME, &proof);
+    ensure!(known, "the other end does not know the token");
+    Ok(grant)
 }
 
 /// Makes a data folder that of a new controller. One that has joined already stays as it is.

@@ -15,7 +15,7 @@ use crate::shared_store::SharedStore;
 use crate::token::Token;
 use crate::wire::Wire;
 use crate::{front, join, mutual_tls, portals, standby};
-use array::Portals;
+use array::{Portals, framed};
 use block::mem::MemArray;
 use block::{Disk, DiskId, Extent, Geometry, Ledger, Op};
 use engine::{Engine, Options};
@@ -528,9 +528,10 @@ async fn a_token_that_is_not_good_is_refused_with_its_reason() {
     // What a newer release would say.
     let token = good();
     let stream = tokio::net::TcpStream::connect(&token.address).await.unwrap();
-    let mut session = mutual_tls::connect(stream, &own, join::JOIN).await.unwrap();
-    let says =
-        join::ask_with_versions(&mut session, &token, [2, 3]).await.err().expect("refused").to_string();
+    let mut session = mutual_tls::connect(stream, &own, join::JOIN.tls).await.unwrap();
+    let mut newer = join::JOIN;
+    newer.version.versions = [2, 3];
+    let says = join::ask_over(&mut session, &token, newer).await.err().expect("refused").to_string();
     assert!(says.contains("versions 2 to 3") && says.contains("update the older one"), "{says}");
     // None of that has used it up.
     join::ask(&token, &own).await.unwrap();
@@ -620,11 +621,11 @@ async fn the_history_is_sent_to_controllers_of_the_array_alone() {
     one.sees(3).await;
     for link in [&link(2, b"shared"), &thief.link] {
         let stream = tokio::net::TcpStream::connect(&one.link.address).await.unwrap();
-        let mut session = mutual_tls::connect(stream, &link.own.identity, HISTORY).await.unwrap();
+        let mut session = mutual_tls::connect(stream, &link.own.identity, HISTORY.tls).await.unwrap();
         let hello = serde_json::json!({"versions": [1, 1], "position": {"newest": {}, "tail": []}});
         // The home may have closed it already.
-        _ = crate::message::send(&mut session, &hello).await;
-        assert!(crate::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.is_err());
+        _ = framed::send(&mut session.stream, &hello).await;
+        assert!(framed::receive::<serde_json::Value>(&mut session.stream, 1 << 20).await.is_err());
     }
     assert!(!home.sends_history_to(2) && !home.sends_history_to(3));
     one.controller.leave().await;
@@ -640,10 +641,10 @@ async fn the_history_is_not_sent_any_more_to_a_controller_that_was_removed() {
     two.joined().await;
     one.sees(2).await;
     let stream = tokio::net::TcpStream::connect(&one.link.address).await.unwrap();
-    let mut session = mutual_tls::connect(stream, &two.link.own.identity, HISTORY).await.unwrap();
+    let mut session = mutual_tls::connect(stream, &two.link.own.identity, HISTORY.tls).await.unwrap();
     let hello = serde_json::json!({"versions": [1, 1], "position": {"newest": {}, "tail": []}});
-    crate::message::send(&mut session, &hello).await.unwrap();
-    crate::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.unwrap();
+    framed::send(&mut session.stream, &hello).await.unwrap();
+    framed::receive::<serde_json::Value>(&mut session.stream, 1 << 20).await.unwrap();
     until(|| home.sends_history_to(2)).await;
     two.controller.leave().await;
     let mut map = one.controller.map();
@@ -651,7 +652,7 @@ async fn the_history_is_not_sent_any_more_to_a_controller_that_was_removed() {
     home.end_copies(left.unwrap().as_ref().unwrap());
     assert!(!home.sends_history_to(2));
     // What was sent before that can be read; then the connection ends.
-    while crate::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.is_ok() {}
+    while framed::receive::<serde_json::Value>(&mut session.stream, 1 << 20).await.is_ok() {}
     one.controller.leave().await;
 }
 

@@ -5,25 +5,27 @@
 //! once a second, and acknowledged. What a home could not acknowledge is sent again, so that it may count twice.
 
 use crate::controller::MapWatch;
+use crate::front;
 use crate::link::{LastReason, Link};
-use crate::message::{agree, receive, send};
+use crate::message::SideProtocol;
 use crate::mutual_tls::{Protocol, Session};
-use crate::{front, join};
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use array::{Array, LoginQueue, LoginReport, LoginReports, shared_numbers};
 use cluster::MapMember;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 /// The protocol of a front end that reports log-ins.
-pub const LOGINS: Protocol = Protocol { name: b"ashlar-logins", exporter_label: b"EXPORTER-ashlar-logins" };
-/// Versions of these messages, the oldest and the newest.
-const VERSIONS: [u16; 2] = [1, 1];
-/// Longest message. Reports are bounded, and so are the names and reasons in them.
-const MAX_MESSAGE_BYTES: u32 = 4 << 20;
+pub(crate) const LOGINS: SideProtocol = SideProtocol::new(
+    Protocol { name: b"ashlar-logins", exporter_label: b"EXPORTER-ashlar-logins" },
+    ["the front end", "reporting log-ins"],
+    // Reports are bounded, and so are the names and reasons in them.
+    4 << 20,
+    SILENCE,
+);
 /// Interval at which log-ins are reported.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The same after a failure. A home of an older release does not know this protocol.
@@ -42,7 +44,6 @@ pub fn into(array: Arc<Array>) -> PutLogins {
 /// What a front end says, once for a connection.
 #[derive(Serialize, Deserialize)]
 struct Hello {
-    versions: [u16; 2],
     logins: LoginReports,
 }
 
@@ -52,9 +53,6 @@ struct Hello {
 enum Reply {
     /// The array has them.
     Taken,
-    Refused {
-        text: String,
-    },
 }
 
 /// Takes what a front end reports.
@@ -62,19 +60,12 @@ enum Reply {
 /// # Errors
 /// Why nothing was taken, or that the front end may not know that it was.
 pub async fn answer(mut session: Session, member: u16, put: &PutLogins) -> Result<()> {
-    let hello = timeout(SILENCE, receive(&mut session, MAX_MESSAGE_BYTES));
-    let Hello { versions, mut logins } = hello.await.context("it sends no hello in time")??;
-    if let Err(text) = agree(("front end", "reporting log-ins"), versions, VERSIONS) {
-        send(&mut session, &Reply::Refused { text: text.clone() }).await?;
-        bail!(text);
-    }
+    let Hello { mut logins } = LOGINS.asked(&mut session.stream).await?;
     // It has no other portals.
     let numbers = shared_numbers(member);
     logins.reports.retain(|LoginReport { portal, .. }| numbers.contains(portal));
     put(logins);
-    timeout(SILENCE, send(&mut session, &Reply::Taken))
-        .await
-        .context("it does not receive the answer in time")?
+    LOGINS.answer(&mut session.stream, &Reply::Taken).await
 }
 
 /// Reports to the home what is in a queue, forever. While there is no home, reports wait; what exceeds the queue is counted.
@@ -113,13 +104,7 @@ impl Drop for Taken<'_> {
 }
 
 async fn send_once(link: &Link, home: &MapMember, logins: &LoginReports) -> Result<()> {
-    let mut session = link.connect(home, LOGINS).await?;
-    let exchange = async {
-        send(&mut session, &Hello { versions: VERSIONS, logins: logins.clone() }).await?;
-        receive(&mut session, MAX_MESSAGE_BYTES).await
-    };
-    match timeout(SILENCE, exchange).await.context("it does not answer")?? {
-        Reply::Taken => Ok(()),
-        Reply::Refused { text } => bail!("{}", join::shown(&text)),
-    }
+    let mut session = link.connect(home, LOGINS.tls).await?;
+    let Reply::Taken = LOGINS.ask(&mut session.stream, &Hello { logins: logins.clone() }).await?;
+    Ok(())
 }

@@ -1,55 +1,132 @@
-//! Messages of the protocols between controllers that move few bytes: JSON after its length, four bytes, little endian.
+//! Protocols beside the link: the end that has connected says what it wants, and the home answers.
 
-use crate::mutual_tls::Session;
-use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use crate::mutual_tls::Protocol;
+use anyhow::{Context, Result, bail};
+use array::framed;
+use peer::versions::{self, Versions};
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::timeout;
 
-/// Whether both ends have a version of a protocol in common. `other` names the other end, `what` is what the protocol does;
-/// versions are the oldest and the newest that an end speaks.
-///
-/// # Errors
-/// Both versions, for people.
-pub fn agree((other, what): (&str, &str), theirs: [u16; 2], own: [u16; 2]) -> Result<(), String> {
-    let ([least, most], [own_least, own_most]) = (theirs, own);
-    match most.min(own_most) < least.max(own_least) {
-        false => Ok(()),
-        true => Err(format!(
-            "the {other} speaks versions {least} to {most} of {what}, the home {own_least} to {own_most}: update the older one"
-        )),
+/// Bytes in both directions.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
+
+/// One of these protocols.
+pub struct SideProtocol {
+    /// What TLS knows it by.
+    pub tls: Protocol,
+    /// Its versions.
+    pub version: versions::Protocol,
+    /// Longest message.
+    pub max_bytes: u32,
+    /// How long the other end may take to ask or to answer.
+    pub patience: Duration,
+}
+
+/// The first message.
+#[derive(Serialize)]
+struct Hello<'a, T> {
+    versions: Versions,
+    #[serde(flatten)]
+    wanted: &'a T,
+}
+
+/// What is read of it first: the rest may be of another version.
+#[derive(Deserialize)]
+struct Spoken {
+    versions: Versions,
+}
+
+/// The answer to it.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Answer<T> {
+    Refused { refused: Refusal },
+    Given(T),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Refusal {
+    text: String,
+}
+
+impl SideProtocol {
+    /// Of a front end, or of another controller, that does `what`.
+    pub const fn new(
+        tls: Protocol,
+        [other, what]: [&'static str; 2],
+        max_bytes: u32,
+        patience: Duration,
+    ) -> Self {
+        let version = versions::Protocol { name: what, other, own: "the home", versions: [1, 1] };
+        Self { tls, version, max_bytes, patience }
+    }
+
+    /// Says what this end wants; returns what the home answers.
+    ///
+    /// # Errors
+    /// It refuses or is silent, or the connection has ended.
+    pub async fn ask<T: DeserializeOwned>(
+        &self,
+        stream: &mut impl Stream,
+        wanted: &impl Serialize,
+    ) -> Result<T> {
+        let hello = Hello { versions: self.version.versions, wanted };
+        let exchange = async {
+            framed::send(stream, &hello).await?;
+            framed::receive(stream, self.max_bytes).await
+        };
+        match timeout(self.patience, exchange).await.context("it does not answer")?? {
+            Answer::Given(answer) => Ok(answer),
+            Answer::Refused { refused } => bail!("{}", framed::shown(&refused.text)),
+        }
+    }
+
+    /// What the other end wants. One with which no version is in common is refused.
+    ///
+    /// # Errors
+    /// Why there is nothing to answer.
+    pub async fn asked<T: DeserializeOwned>(&self, stream: &mut impl Stream) -> Result<T> {
+        let hello = timeout(self.patience, framed::read(stream, self.max_bytes));
+        let hello = hello.await.context("it does not ask in time")??;
+        let Spoken { versions } = framed::decode(&hello)?;
+        if let Err(error) = self.version.agree(versions) {
+            self.refuse(stream, &error.to_string()).await?;
+            bail!(error);
+        }
+        Ok(framed::decode(&hello)?)
+    }
+
+    /// Answers.
+    ///
+    /// # Errors
+    /// The connection has ended, or the other end does not take the answer in time.
+    pub async fn answer(&self, stream: &mut impl Stream, answer: &impl Serialize) -> Result<()> {
+        let answer = Answer::Given(answer);
+        let sent = timeout(self.patience, framed::send(stream, &answer));
+        Ok(sent.await.context("it does not take the answer in time")??)
+    }
+
+    /// Refuses, and waits until the other end has read why.
+    ///
+    /// # Errors
+    /// The connection has ended, or the other end does not read.
+    pub async fn refuse(&self, stream: &mut impl Stream, why: &str) -> Result<()> {
+        let refused = Refusal { text: why.to_owned() };
+        let refusing = async {
+            framed::send(stream, &Answer::<()>::Refused { refused }).await?;
+            // It closes the connection when it has read that.
+            _ = stream.read(&mut [0]).await;
+            Ok(())
+        };
+        timeout(self.patience, refusing).await.context("it does not read why it is refused")?
     }
 }
 
-/// Sends a message.
-///
-/// # Errors
-/// The connection has ended.
-pub async fn send(session: &mut Session, message: &impl Serialize) -> Result<()> {
-    send_text(session, &serde_json::to_vec(message)?).await
-}
-
-/// Sends a message that is JSON already.
-///
-/// # Errors
-/// The connection has ended.
-pub async fn send_text(session: &mut Session, text: &[u8]) -> Result<()> {
-    let length = u32::try_from(text.len())?;
-    session.stream.write_all(&length.to_le_bytes()).await?;
-    session.stream.write_all(text).await?;
-    Ok(session.stream.flush().await?)
-}
-
-/// The next message.
-///
-/// # Errors
-/// The connection has ended, or it is another message, or longer than `max_bytes`.
-pub async fn receive<T: DeserializeOwned>(session: &mut Session, max_bytes: u32) -> Result<T> {
-    let mut length = [0; 4];
-    session.stream.read_exact(&mut length).await?;
-    let length = u32::from_le_bytes(length);
-    ensure!(length <= max_bytes, "a message is too long");
-    let mut text = vec![0; length as usize];
-    session.stream.read_exact(&mut text).await?;
-    serde_json::from_slice(&text).context("a message can't be read")
-}
+#[cfg(test)]
+#[path = "message_test.rs"]
+mod tests;

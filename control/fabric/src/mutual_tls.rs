@@ -4,6 +4,7 @@
 //! the caller, by its fingerprint.
 
 use anyhow::{Context, Result, ensure};
+use array::hex::hex;
 use array::{LinkIdentity, Secret};
 use aws_lc_rs::digest;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
@@ -56,8 +57,7 @@ pub fn new_identity(host: &str, name: &str) -> Result<LinkIdentity> {
 
 /// SHA-256 of a certificate in DER, in hex digits.
 pub fn fingerprint(certificate: &[u8]) -> String {
-    let digest = digest::digest(&digest::SHA256, certificate);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(digest::digest(&digest::SHA256, certificate).as_ref())
 }
 
 /// The certificate, in DER, and the key of an identity.

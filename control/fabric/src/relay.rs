@@ -5,11 +5,11 @@
 
 use crate::certificate;
 use crate::controller::MapWatch;
+use crate::front;
 use crate::link::{HANDSHAKE_TIMEOUT, Link};
-use crate::message::{agree, receive, send};
+use crate::message::SideProtocol;
 use crate::mutual_tls::{Protocol, Session};
-use crate::{front, join};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use api::{PassOn, Passed, Relayed, Stream, Token};
 use cluster::MapMember;
 use serde::{Deserialize, Serialize};
@@ -22,10 +22,12 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 /// The protocol of connections of the API that are passed on.
-pub const API: Protocol = Protocol { name: b"ashlar-api", exporter_label: b"EXPORTER-ashlar-api" };
-/// Versions of these messages, the oldest and the newest.
-const VERSIONS: [u16; 2] = [1, 1];
-const MAX_MESSAGE_BYTES: u32 = 1 << 20;
+pub(crate) const API: SideProtocol = SideProtocol::new(
+    Protocol { name: b"ashlar-api", exporter_label: b"EXPORTER-ashlar-api" },
+    ["the other controller", "passing the API on"],
+    1 << 20,
+    HANDSHAKE_TIMEOUT,
+);
 /// Pause before the home is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -35,7 +37,6 @@ pub type TakeApi = Arc<dyn Fn(Box<dyn Stream>, Relayed) + Send + Sync>;
 /// What the controller says that passes a connection on.
 #[derive(Serialize, Deserialize)]
 struct Hello {
-    versions: [u16; 2],
     /// Where it comes from.
     client: SocketAddr,
     /// The address that it reached.
@@ -55,9 +56,6 @@ enum Reply {
         /// The certificate that it sees, with those of its issuers.
         certificate: String,
     },
-    Refused {
-        text: String,
-    },
 }
 
 /// Gives a connection that another controller passes on to the API of this one, which is the home.
@@ -65,15 +63,9 @@ enum Reply {
 /// # Errors
 /// Why it does not. `data`: the data folder of this controller.
 pub async fn answer(mut session: Session, take: &TakeApi, data: &Path) -> Result<()> {
-    let hello = timeout(HANDSHAKE_TIMEOUT, receive(&mut session, MAX_MESSAGE_BYTES));
-    let Hello { versions, client, reached, plain, token } =
-        hello.await.context("it does not ask in time")??;
-    if let Err(text) = agree(("other controller", "passing the API on"), versions, VERSIONS) {
-        send(&mut session, &Reply::Refused { text: text.clone() }).await?;
-        bail!(text);
-    }
+    let Hello { client, reached, plain, token } = API.asked(&mut session.stream).await?;
     let token = Some(Token::of_digest(&token).context("it has sent a token that is none")?);
-    send(&mut session, &Reply::Taken { certificate: certificate::published(data) }).await?;
+    API.answer(&mut session.stream, &Reply::Taken { certificate: certificate::published(data) }).await?;
     take(Box::new(session.stream), Relayed { address: client, reached, plain, token });
     Ok(())
 }
@@ -149,15 +141,10 @@ impl Relay {
         (client, reached): (SocketAddr, IpAddr),
         plain: bool,
     ) -> Result<Session> {
-        let mut session = self.link.connect(home, API).await?;
-        let token = self.token.clone();
-        send(&mut session, &Hello { versions: VERSIONS, client, reached, plain, token }).await?;
-        match receive(&mut session, MAX_MESSAGE_BYTES).await? {
-            Reply::Taken { certificate } => {
-                certificate::trust_home(&self.data, &certificate);
-                Ok(session)
-            }
-            Reply::Refused { text } => bail!("{}", join::shown(&text)),
-        }
+        let mut session = self.link.connect(home, API.tls).await?;
+        let hello = Hello { client, reached, plain, token: self.token.clone() };
+        let Reply::Taken { certificate } = API.ask(&mut session.stream, &hello).await?;
+        certificate::trust_home(&self.data, &certificate);
+        Ok(session)
     }
 }

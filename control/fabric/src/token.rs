@@ -1,5 +1,6 @@
 //! A join token: its parts, and its text.
 
+use array::hex::{from_hex, hex};
 use aws_lc_rs::digest;
 
 /// What a token begins with.
@@ -51,17 +52,6 @@ impl Token {
     pub fn name(&self) -> String {
         hex(digest::digest(&digest::SHA256, &self.secret).as_ref())
     }
-}
-
-/// The bytes of hex digits.
-pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2);
-    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
-}
-
-/// Bytes as hex digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::env::Stream;
 use crate::limits::MAX_OFFERS;
-use crate::wire::{MAX_HELLO_BYTES, MAX_PAYLOAD_BYTES, Message, VERSIONS};
+use crate::wire::{MAX_HELLO_BYTES, MAX_PAYLOAD_BYTES, Message, PROTOCOL};
 use crate::{Error, Result};
 use bytes::Bytes;
 use peer::frame::{self, Decoder};
@@ -45,19 +45,16 @@ impl<S: Stream> Connection<S> {
     pub async fn open(stream: S, array: u128) -> Result<Self> {
         let mut connection =
             Self { stream, decoder: Decoder::default(), max_payload_bytes: MAX_HELLO_BYTES, version: 0 };
-        let (own_least, own_most) = (*VERSIONS.start(), *VERSIONS.end());
-        connection.send(&Message::Hello { least: own_least, most: own_most, array }).await?;
+        let [least, most] = PROTOCOL.versions;
+        connection.send(&Message::Hello { least, most, array }).await?;
         let Message::Hello { least, most, array: other } = connection.receive().await? else {
             return Err(Error::Malformed("a message before hello"));
         };
-        if most.min(own_most) < least.max(own_least) {
-            return Err(Error::Versions { least, most, own_least, own_most });
-        }
+        connection.version = PROTOCOL.agree([least, most])?;
         if other == array {
             return Err(Error::SameArray);
         }
         connection.max_payload_bytes = MAX_PAYLOAD_BYTES;
-        connection.version = most.min(own_most);
         Ok(connection)
     }
 

@@ -1,5 +1,7 @@
 //! Errors that end a transfer.
 
+use peer::versions::NoCommonVersion;
+
 /// Reason for a refusal of the other array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -25,20 +27,8 @@ pub enum Error {
     #[error("the other array sent {0}")]
     Malformed(&'static str),
     /// Both arrays have no common version.
-    #[error(
-        "the other array speaks versions {least} to {most} of the replication protocol, this one {own_least} to \
-         {own_most}: update the older one"
-    )]
-    Versions {
-        /// Oldest version of the other array.
-        least: u16,
-        /// Newest version of the other array.
-        most: u16,
-        /// The oldest of this array.
-        own_least: u16,
-        /// The newest of this array.
-        own_most: u16,
-    },
+    #[error(transparent)]
+    Versions(#[from] NoCommonVersion),
     /// Both ends are one array.
     #[error("the other end is this array itself: an array can't replicate to itself")]
     SameArray,
@@ -116,7 +106,7 @@ impl Error {
     /// The reason for the other array, if it needs one.
     pub(crate) fn reason(&self) -> Option<Reason> {
         match self {
-            Self::Stream(_) | Self::Refused { .. } | Self::Versions { .. } | Self::Silent => None,
+            Self::Stream(_) | Self::Refused { .. } | Self::Versions(_) | Self::Silent => None,
             Self::Unknown(_) => Some(Reason::Unknown),
             Self::Busy => Some(Reason::Busy),
             Self::Disk(block::Error::NoSpace) => Some(Reason::NoSpace),

@@ -23,9 +23,18 @@ use block::{DiskId, Geometry};
 use bytes::{BufMut, Bytes, BytesMut};
 use engine::Part;
 use peer::fields::{Fields, put_bytes};
+use peer::versions::Protocol;
 
 /// Protocol versions that this release supports. Both ends use the newest common one.
 pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=MIRROR_VERSION;
+
+/// The protocol with these versions.
+pub(crate) const PROTOCOL: Protocol = Protocol {
+    name: "the replication protocol",
+    other: "the other array",
+    own: "this one",
+    versions: [*VERSIONS.start(), *VERSIONS.end()],
+};
 
 /// First version with names of snapshots in points.
 pub const NAMES_VERSION: u16 = 2;

@@ -1,7 +1,7 @@
 //! One end of a connection between two controllers, without its socket: hello first, then messages.
 
 use crate::frame::{self, Decoder, MAX_PAYLOAD_BYTES};
-use crate::message::{Hello, MAX_HELLO_BYTES, Message, VERSIONS};
+use crate::message::{Hello, LINK, MAX_HELLO_BYTES, Message};
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -36,7 +36,8 @@ pub struct Channel {
 impl Channel {
     /// A new connection. Its first message, the hello, names this controller.
     pub fn new(member: u16, array: u128, joined: u64) -> Self {
-        let own = Hello { oldest: *VERSIONS.start(), newest: *VERSIONS.end(), member, array, joined };
+        let [oldest, newest] = LINK.versions;
+        let own = Hello { oldest, newest, member, array, joined };
         let (decoder, output) = (Decoder::default(), VecDeque::new());
         let mut channel = Self { own: own.clone(), decoder, version: None, output, failed: None };
         channel.push(0, 0, &Message::Hello(own));
@@ -113,13 +114,7 @@ impl Channel {
         if hello.array != self.own.array {
             return Err(Error::OtherArray(hello.array));
         }
-        let version = hello.newest.min(self.own.newest);
-        if version < hello.oldest.max(self.own.oldest) {
-            let Hello { oldest, newest, .. } = hello;
-            let (own_oldest, own_newest) = (self.own.oldest, self.own.newest);
-            return Err(Error::Versions { oldest, newest, own_oldest, own_newest });
-        }
-        self.version = Some(version);
+        self.version = Some(LINK.agree([hello.oldest, hello.newest])?);
         Ok(Received::Hello(hello))
     }
 }

@@ -9,6 +9,7 @@ mod channel;
 pub mod fields;
 pub mod frame;
 pub mod message;
+pub mod versions;
 
 pub use channel::{Channel, Received};
 
@@ -19,20 +20,8 @@ pub enum Error {
     #[error("the link received {0}")]
     Malformed(&'static str),
     /// Both ends have no version in common.
-    #[error(
-        "the other controller speaks versions {oldest} to {newest} of the link, this one {own_oldest} to {own_newest}: \
-             update the older one"
-    )]
-    Versions {
-        /// Oldest version of the other end.
-        oldest: u16,
-        /// Newest version of the other end.
-        newest: u16,
-        /// Oldest version of this end.
-        own_oldest: u16,
-        /// Newest version of this end.
-        own_newest: u16,
-    },
+    #[error(transparent)]
+    Versions(#[from] versions::NoCommonVersion),
     /// The other end belongs to another array.
     #[error(
         "the other controller is of array {0:032x}: give this one the address of a controller of its own array"

@@ -2,12 +2,14 @@
 //! belong to a newer version and are ignored.
 
 use crate::fields::{Fields, put_bytes};
+use crate::versions::Protocol;
 use crate::{Error, Result};
 use block::{FrameBlocks, Piece, Place, Recipe, Sequence};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Versions of the link that this release supports. Both ends use the newest common one.
-pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=1;
+pub const LINK: Protocol =
+    Protocol { name: "the link", other: "the other controller", own: "this one", versions: [1, 1] };
 
 /// Maximum payload before both ends have sent hello.
 pub const MAX_HELLO_BYTES: usize = 256;

@@ -106,6 +106,12 @@ const BOUNDARIES: &[Boundary] = &[
         ],
     },
     Boundary {
+        what: "sessions whose other end is not known yet",
+        words: &["mutual_tls::accept"],
+        within: &["control/"],
+        allowed: &["control/fabric/src/admission.rs"],
+    },
+    Boundary {
         what: "HTTP",
         words: &["axum", "hyper::", "http::"],
         within: &["control/array/", "control/records/", "control/history/", "control/replication/"],
