@@ -3,7 +3,7 @@
 
 use anyhow::{Result, anyhow};
 use api::Tls;
-use array::{Array, Caller, FIRST_USER, ReplaceCertificate, Secret, Severity, Update};
+use array::{Array, Caller, FIRST_USER, LinkIdentity, ReplaceCertificate, Secret, Severity, Update};
 use fabric::certificate::{FILE, self_signed};
 use fabric::listening::Config;
 use machine::access::Folder;
@@ -26,7 +26,7 @@ pub async fn prepare(array: &Array, config: &Config, folder: &Folder) -> Result<
             Err(wrong) => wrong,
         },
         Ok(None) => {
-            let (chain, key) = self_signed(config)?;
+            let LinkIdentity { certificate: chain, key } = self_signed(config)?;
             let tls = Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))?;
             let replace = ReplaceCertificate { chain: chain.clone(), key };
             match array.perform(&Caller::array(), replace).await {
@@ -45,7 +45,7 @@ pub async fn prepare(array: &Array, config: &Config, folder: &Folder) -> Result<
          key"
     );
     array.alerts().report("certificate.temporary", Severity::Warning, message);
-    let (chain, key) = self_signed(config)?;
+    let LinkIdentity { certificate: chain, key } = self_signed(config)?;
     Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))
 }
 

@@ -6,7 +6,6 @@
 
 pub mod left_behind;
 
-use crate::threads::{self, Worker};
 use anyhow::{Context, Result, anyhow};
 use array::{FibreChannel, FibreChannelDevice, FibreChannelLink, FibreChannelNexus};
 use block::DiskId;
@@ -14,6 +13,7 @@ use export::reservation::Change;
 use export::{
     Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep, Touched, parse_wwpn, shown_wwpn,
 };
+use machine::threads::{self, Worker};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -121,14 +121,14 @@ pub fn start(parts: Parts) -> Result<Service> {
     let front_end: Arc<dyn FrontEnd> = changes.clone();
     parts.exports.add_front_end(Arc::downgrade(&front_end));
     let devices = Arc::new(Devices { core, parts, state: Mutex::default() });
-    let worker = threads::worker("fc", devices.clone().follow(changed))?;
+    let worker = threads::worker("fc", threads::runtime()?, devices.clone().follow(changed))?;
     Ok(Service { worker, devices, _changes: changes })
 }
 
 impl Service {
     /// Responds to what was taken from the rings, within a time, and lets go of the devices. They stay.
     pub async fn stop(self, seconds: u16) {
-        self.worker.end();
+        self.worker.stop();
         let served = std::mem::take(&mut self.devices.state.lock().served);
         let (stops, tasks): (Vec<_>, Vec<_>) = served.into_values().map(|it| (it.stop, it.task)).unzip();
         drop(stops);

@@ -6,12 +6,13 @@ use crate::threads;
 use address::Addresses;
 use anyhow::Result;
 use fabric::controller::Controller;
-use fabric::copies::Copying;
+use fabric::copies;
 use fabric::kept::Kept;
 use fabric::link::Link;
 use fabric::portals::{Settings, Standby};
 use fabric::reading::Reading;
 use fabric::shared_store::SharedStore;
+use machine::threads::Worker;
 
 /// What was a front end: the threads, and the sessions if hosts could log in.
 pub type Former = (threads::Shards, Option<Kept>);
@@ -20,7 +21,7 @@ pub type Former = (threads::Shards, Option<Kept>);
 pub struct FrontEnd {
     standby: Standby,
     shards: threads::Shards,
-    copying: Copying,
+    copying: Worker,
 }
 
 impl FrontEnd {
@@ -45,7 +46,7 @@ impl FrontEnd {
             addresses: addresses.clone(),
         };
         let standby = Standby::start(link.clone(), controller.map(), settings);
-        let copying = Copying::start(link.clone(), controller.map(), &config.store.data)?;
+        let copying = copies::start(link.clone(), controller.map(), &config.store.data)?;
         Ok(Self { standby, shards, copying })
     }
 

@@ -36,12 +36,10 @@ use engine::Engine;
 use fabric::board::{self, Board, Home};
 use fabric::controller::Controller;
 use fabric::held::OfMachine;
-use fabric::home::RecordedPortals;
 use fabric::kept::Kept;
 use fabric::link::Link;
-use fabric::relay::TakeApi;
 use fabric::shared_store::SharedStore;
-use fabric::{arrays, controller, copies, join, logins, moving, standby};
+use fabric::{arrays, controller, copies, home, join, logins, moving, standby};
 use front_end::{Former, FrontEnd};
 use history::Store;
 use log::Log;
@@ -326,7 +324,7 @@ async fn serve(
     let deadline = Deadline::start("connections do not end", END_HOSTS_LIMIT)?;
     let finish = web.stop();
     tasks.end();
-    arrays.end();
+    arrays.stop();
     end_hosts(&array, fibre_channel).await;
     if let Some(home) = home {
         home.hand_over_history().await;
@@ -427,9 +425,9 @@ async fn make_first_user(array: &Array) {
 }
 
 /// The thread of links to other arrays: their transfers must not delay the API.
-fn serve_arrays(network: Arc<arrays::Tcp>, array: Arc<Array>) -> Result<threads::Worker> {
+fn serve_arrays(network: Arc<arrays::Tcp>, array: Arc<Array>) -> Result<machine::threads::Worker> {
     let (links, transfers) = (network.run(array.clone()), array.replicate());
-    threads::worker("arrays", async move {
+    machine::threads::worker("arrays", machine::threads::runtime()?, async move {
         tokio::join!(links, transfers);
     })
 }
@@ -440,25 +438,31 @@ fn home_of(
     (array, engine, data): (&Assembled, &Arc<Engine>, &Path),
     (permit, board): (Permit, &Board),
     shards: Vec<tokio::runtime::Handle>,
-) -> Arc<fabric::home::Home> {
+) -> Arc<home::Home> {
     let admitting = link.clone();
     board.set_admission(Arc::new(move |taken| admitting.admit(taken)));
     let configured = array.array.clone();
-    let portals: RecordedPortals = Arc::new(move || configured.portals());
-    let configuration = (&*array.identity.target_iqn(), array.server.access_table(), portals);
-    let ledger = engine.notes_commands().then(|| -> Arc<dyn Ledger> { engine.clone() });
-    let target = (array.target.clone(), ledger, permit);
     let listeners = array.listeners.clone();
-    let take_api: TakeApi = Arc::new(move |stream, from| listeners.take(stream, from));
-    let put_logins = logins::into(array.array.clone());
-    let of_process = (array.history.clone(), take_api, put_logins, shards);
-    fabric::home::Home::new((link, data), map, target, configuration, of_process)
+    let parts = home::Parts {
+        link,
+        map,
+        data: data.to_owned(),
+        target: array.target.clone(),
+        ledger: engine.notes_commands().then(|| -> Arc<dyn Ledger> { engine.clone() }),
+        permit,
+        portals: Arc::new(move || configured.portals()),
+        history: array.history.clone(),
+        take_api: Arc::new(move |stream, from| listeners.take(stream, from)),
+        put_logins: logins::into(array.array.clone()),
+        shards,
+    };
+    home::Home::new(parts, &array.identity.target_iqn(), array.server.access_table())
 }
 
 /// Starts the work that lasts as long as the array is served.
 fn start_tasks(
     array: &Assembled,
-    home: Option<Arc<fabric::home::Home>>,
+    home: Option<Arc<home::Home>>,
     (tls, folder): (api::Tls, Arc<Folder>),
 ) -> Supervised {
     let mut tasks = Supervised::default();
@@ -520,7 +524,7 @@ async fn open_store(
 
 /// Serves the sessions that this process had as a front end, as long as the threads of connections go on.
 fn go_on(
-    home: Option<&Arc<fabric::home::Home>>,
+    home: Option<&Arc<home::Home>>,
     kept: Option<Kept>,
     (array, shards): (&Assembled, &threads::Shards),
 ) {

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use engine::{Engine, Rest};
-use machine::threads::{Watched, builder, named, runtime};
+use machine::threads::{self, Watched, Worker, builder, named, runtime};
 use parking_lot::{Condvar, Mutex};
 use raid::device::LocalRing;
 use shelf::pool::Pool;
@@ -154,94 +154,46 @@ const SHELF_TICK: Duration = Duration::from_millis(100);
 /// The thread of the store's background work: rebuild, repair, and timeouts of drives; and the workers, which compute for it
 /// and for the engine.
 pub struct StoreThread {
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
-    handle: Handle,
+    store: Worker,
     workers: WorkerThreads,
 }
 
 /// Starts the thread of the store.
 pub fn start_store(shelf: Arc<dyn Pool>, workers: WorkerThreads) -> Result<StoreThread> {
-    let runtime = runtime()?;
-    let handle = runtime.handle().clone();
-    let (stop, stopped) = oneshot::channel();
-    let thread = named("shelf", move || {
-        runtime.block_on(async {
-            let clock = async {
-                let start = Instant::now();
-                let mut every = tokio::time::interval(SHELF_TICK);
-                every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-                loop {
-                    every.tick().await;
-                    // The time is never zero, which would mean that there is no clock.
-                    shelf.tick(SHELF_TICK + start.elapsed());
-                }
-            };
-            tokio::select! {
-                // Ends when the sender is dropped as well.
-                _ = stopped => {}
-                () = shelf.clone().background() => {}
-                () = clock => {}
+    let work = async move {
+        let clock = async {
+            let start = Instant::now();
+            let mut every = tokio::time::interval(SHELF_TICK);
+            every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                every.tick().await;
+                // The time is never zero, which would mean that there is no clock.
+                shelf.tick(SHELF_TICK + start.elapsed());
             }
-        });
-    })?;
-    Ok(StoreThread { stop, thread, handle, workers })
+        };
+        tokio::select! {
+            () = shelf.clone().background() => std::future::pending().await,
+            () = clock => {}
+        }
+    };
+    Ok(StoreThread { store: threads::worker("shelf", runtime()?, work)?, workers })
 }
 
 impl StoreThread {
     /// Where other work of this kind can be spawned.
     pub fn handle(&self) -> Handle {
-        self.handle.clone()
+        self.store.handle()
     }
 
     /// Its name and runtime, for the watchdog.
     pub fn watched(&self) -> Watched {
-        ("shelf".into(), self.handle())
+        self.store.watched()
     }
 
     /// Ends it, then the workers. Interrupted rebuilds restart with the next start.
     pub fn end(self) {
-        drop(self.stop);
-        join(self.thread);
+        self.store.stop();
         self.workers.end();
-    }
-}
-
-/// A thread of work that lasts as long as the array.
-pub struct Worker {
-    name: &'static str,
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
-    handle: Handle,
-}
-
-/// Starts one. What it spawns is on the same thread.
-pub fn worker(name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> Result<Worker> {
-    let runtime = runtime()?;
-    let handle = runtime.handle().clone();
-    let (stop, stopped) = oneshot::channel();
-    let thread = named(name, move || {
-        runtime.block_on(async {
-            tokio::select! {
-                // Ends when the sender is dropped as well.
-                _ = stopped => {}
-                () = work => panic!("the thread {name} has nothing to do although the array runs"),
-            }
-        });
-    })?;
-    Ok(Worker { name, stop, thread, handle })
-}
-
-impl Worker {
-    /// Its name and runtime, for the watchdog.
-    pub fn watched(&self) -> Watched {
-        (self.name.into(), self.handle.clone())
-    }
-
-    /// Ends it, and every task on it.
-    pub fn end(self) {
-        drop(self.stop);
-        join(self.thread);
     }
 }
 

@@ -61,7 +61,7 @@ impl Network for Tcp {
     }
 
     fn new_identity(&self, serial: &str) -> Result<LinkIdentity, String> {
-        mutual_tls::new_identity(&format!("{serial}.ashlar.invalid"), &format!("Ashlar {serial}"))
+        mutual_tls::new_identity(vec![format!("{serial}.ashlar.invalid")], &format!("Ashlar {serial}"))
             .map_err(|error| error.to_string())
     }
 
@@ -79,9 +79,9 @@ impl Network for Tcp {
 }
 
 async fn connect(address: &str, own: &LinkIdentity) -> Result<Link> {
-    let stream = TcpStream::connect(address).await?;
-    let peer = stream.peer_addr()?;
-    Ok(link(mutual_tls::connect(stream, own, PROTOCOL).await?, peer))
+    let session = mutual_tls::connect(address, own, PROTOCOL).await?;
+    let peer = session.stream.get_ref().0.peer_addr()?;
+    Ok(link(session, peer))
 }
 
 fn link(session: Session, peer: SocketAddr) -> Link {

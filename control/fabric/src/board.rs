@@ -3,10 +3,11 @@
 use api::standby::Referral;
 use array::{Controller, ControllerChange, ControllerState, JoinToken, Phases, Takeover, TakeoverCause};
 use cluster::{Cause, Change, Map, MapMember, Refusal, Standing, Succession};
+use parking_lot::RwLock;
 use shelf::arbiter::MemberId;
 use shelf::pool::BoxFuture;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -109,34 +110,26 @@ impl Board {
         Arc::new(Self { own, state: RwLock::default() })
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Who makes changes from now on.
     pub fn set_orders(&self, orders: UnboundedSender<Order>) {
-        self.write().orders = Some(orders);
+        self.state.write().orders = Some(orders);
     }
 
     /// By what new controllers can join from now on.
     pub fn set_admission(&self, admission: Admission) {
-        self.write().admission = Some(admission);
+        self.state.write().admission = Some(admission);
     }
 
     /// Where the API of this controller is.
     pub fn set_api(&self, url: &str) {
-        for own in self.write().controllers.iter_mut().filter(|it| it.number == self.own) {
+        for own in self.state.write().controllers.iter_mut().filter(|it| it.number == self.own) {
             own.api = Some(url.into());
         }
     }
 
     /// Follows the cluster's map.
     pub fn follow(&self, map: &Map) {
-        self.write().controllers = map.members.iter().map(|member| shown(map, member)).collect();
+        self.state.write().controllers = map.members.iter().map(|member| shown(map, member)).collect();
     }
 
     /// Notes that hosts are served: the store was open at one time, the journal replayed at another.
@@ -157,12 +150,12 @@ impl Board {
             start: millis(recovered.elapsed()),
         };
         tracing::info!(from = from.0, ?cause, ?phases, total_ms = phases.total(), "the array was taken over");
-        self.write().takeover = Some(Takeover { time: time(), from: from.0, cause, phases });
+        self.state.write().takeover = Some(Takeover { time: time(), from: from.0, cause, phases });
     }
 
     /// Why this controller does not serve the array, and where it is served.
     pub fn referral(&self) -> Referral {
-        let (own, state) = (self.own, self.read());
+        let (own, state) = (self.own, self.state.read());
         match state.controllers.iter().find(|it| it.state == ControllerState::Home) {
             Some(home) if home.number == own => Referral {
                 detail: format!("controller {own} is taking over the array: try again in a few seconds"),
@@ -190,16 +183,16 @@ impl Board {
 
 impl array::Controllers for Board {
     fn controllers(&self) -> Vec<Controller> {
-        self.read().controllers.clone()
+        self.state.read().controllers.clone()
     }
 
     fn takeover(&self) -> Option<Takeover> {
-        self.read().takeover.clone()
+        self.state.read().takeover.clone()
     }
 
     fn add(&self) -> array::Result<JoinToken> {
         let (admission, taken) = {
-            let state = self.read();
+            let state = self.state.read();
             let taken: Vec<u16> = state.controllers.iter().map(|it| it.number).collect();
             (state.admission.clone(), taken)
         };
@@ -213,7 +206,7 @@ impl array::Controllers for Board {
     }
 
     fn change(&self, number: u16, change: ControllerChange) -> BoxFuture<'static, array::Result<()>> {
-        let (id, orders) = (MemberId(number), self.read().orders.clone());
+        let (id, orders) = (MemberId(number), self.state.read().orders.clone());
         let change = match change {
             ControllerChange::Remove => Change::Remove(id),
             ControllerChange::Drain => Change::Drain(id),

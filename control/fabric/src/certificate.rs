@@ -3,11 +3,11 @@
 
 use crate::board;
 use crate::listening::Config;
+use crate::mutual_tls;
 use anyhow::{Context, Result, anyhow};
 use api::Tls;
-use array::Secret;
+use array::LinkIdentity;
 use machine::access::{read_text, write_whole};
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use std::path::Path;
 
 /// The certificate chain in the data folder, for clients, so that they trust it.
@@ -27,8 +27,8 @@ pub fn of_standby(config: &Config) -> Result<Tls> {
     let (tls, both) = match known {
         Some(known) => known,
         None => {
-            let (chain, key) = self_signed(config)?;
-            let both = format!("{chain}{}", key.expose());
+            let LinkIdentity { certificate, key } = self_signed(config)?;
+            let both = format!("{certificate}{}", key.expose());
             if let Err(error) = write_whole(&path, both.as_bytes()) {
                 tracing::warn!(%error, file = %path.display(), "the next start shows another certificate");
             }
@@ -68,7 +68,7 @@ pub fn published(data: &Path) -> String {
 ///
 /// # Errors
 /// If none can be made.
-pub fn self_signed(config: &Config) -> Result<(String, Secret)> {
+pub fn self_signed(config: &Config) -> Result<LinkIdentity> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".into(), "::1".into()];
     names.push(board::host_name());
     if !config.address.ip().is_unspecified() {
@@ -76,10 +76,6 @@ pub fn self_signed(config: &Config) -> Result<(String, Secret)> {
     }
     names.sort();
     names.dedup();
-    let mut params = CertificateParams::new(names).context("a certificate can't be created")?;
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, format!("Ashlar {}", config.array));
-    let key = KeyPair::generate().context("a key can't be created")?;
-    let certificate = params.self_signed(&key).context("a certificate can't be created")?;
-    Ok((certificate.pem(), Secret::new(key.serialize_pem())))
+    let made = mutual_tls::new_identity(names, &format!("Ashlar {}", config.array));
+    made.context("a certificate can't be created")
 }

@@ -16,14 +16,12 @@ use anyhow::{Context, Result};
 use array::framed;
 use cluster::MapMember;
 use history::{Batch, Copier, Position, Store};
-use machine::threads;
+use machine::threads::{self, Worker};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -123,39 +121,14 @@ async fn next(mut copier: Copier, store: Arc<Store>) -> Result<(Vec<u8>, Copier)
     .await
 }
 
-/// Copies the history of the home, until it is stopped.
-pub struct Copying {
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl Copying {
-    /// Begins to copy it to a data folder, by a thread of its own: SQLite waits for the file system.
-    ///
-    /// # Errors
-    /// If there is no thread.
-    pub fn start(link: Link, map: MapWatch, data: &Path) -> Result<Self> {
-        let (stop, stopped) = oneshot::channel();
-        let follower = Follower { link, map, path: data.join(FILE), store: None };
-        let runtime = threads::management()?;
-        let thread = threads::named("history", move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    // Ends when the sender is dropped as well.
-                    _ = stopped => {}
-                    () = follower.run() => {}
-                }
-            });
-        })?;
-        Ok(Self { stop, thread })
-    }
-
-    /// Ends it. The file can be opened afterwards.
-    pub fn stop(self) {
-        drop(self.stop);
-        // A panic there has ended the process already.
-        _ = self.thread.join();
-    }
+/// Begins to copy the history of the home to a data folder, by a thread of its own: SQLite waits for the file system. The file can
+/// be opened after its end.
+///
+/// # Errors
+/// If there is no thread.
+pub fn start(link: Link, map: MapWatch, data: &Path) -> Result<Worker> {
+    let follower = Follower { link, map, path: data.join(FILE), store: None };
+    threads::worker("history", threads::management()?, follower.run())
 }
 
 struct Follower {

@@ -9,15 +9,13 @@ use crate::wire::Wire;
 use anyhow::{Result, ensure};
 use cluster::MapMember;
 use forward::FrontEnd;
-use machine::threads;
+use machine::threads::{self, Worker};
 use peer::Channel;
 use peer::message::Hello;
 use shelf::arbiter::MemberId;
 use std::pin::pin;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 /// Pause before the home is connected to again.
@@ -27,34 +25,20 @@ const RETRY: Duration = Duration::from_millis(250);
 pub struct Running {
     /// What its sessions use.
     pub front_end: Arc<FrontEnd>,
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
+    link: Worker,
 }
 
 /// Starts the front end of a process that takes part since this version of the map.
 pub fn start(link: Link, map: MapWatch, joined: u64) -> Result<Running> {
     let front_end = FrontEnd::new(DOMAIN, joined, now);
-    let runtime = threads::management()?;
-    let (stop, stopped) = oneshot::channel();
     let driver = Driver { link, map, joined, front_end: front_end.clone() };
-    let thread = threads::named("link", move || {
-        runtime.block_on(async {
-            tokio::select! {
-                // Ends when the sender is dropped as well.
-                _ = stopped => {}
-                () = driver.run() => {}
-            }
-        });
-    })?;
-    Ok(Running { front_end, stop, thread })
+    Ok(Running { front_end, link: threads::worker("link", threads::management()?, driver.run())? })
 }
 
 impl Running {
     /// Ends the link: commands of sessions wait for another one.
     pub fn stop(self) {
-        drop(self.stop);
-        // A panic there has ended the process already.
-        _ = self.thread.join();
+        self.link.stop();
         self.front_end.disconnect();
     }
 }

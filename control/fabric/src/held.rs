@@ -2,10 +2,11 @@
 
 use address::Addresses;
 use array::{MovingAddresses, PortalProtocol, Portals};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a controller that does not reach the home serves portals that move: a takeover is over by then.
@@ -42,7 +43,7 @@ impl Held {
 
     /// Holds these, too. What can't be had now is logged, and tried again.
     pub fn add(&self, wanted: &BTreeSet<IpAddr>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         for address in wanted {
             if held.insert(*address) {
                 _ = self.addresses.hold(*address);
@@ -52,7 +53,7 @@ impl Held {
 
     /// Holds no others any more.
     pub fn keep_only(&self, wanted: &BTreeSet<IpAddr>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let gone: Vec<IpAddr> = held.difference(wanted).copied().collect();
         held.retain(|address| wanted.contains(address));
         gone.into_iter().for_each(|address| self.addresses.release(address));
@@ -82,6 +83,6 @@ mod tests {
         held.add(&[one].into());
         held.add(&[one, two].into());
         held.keep_only(&[two].into());
-        assert_eq!(*held.held.lock().unwrap(), [two].into());
+        assert_eq!(*held.held.lock(), [two].into());
     }
 }

@@ -19,6 +19,7 @@ use cluster::MapMember;
 use forward::{FrontEnd, Service};
 use history::Store;
 use iscsi::AccessTable;
+use parking_lot::Mutex;
 use peer::message::Hello;
 use peer::{Channel, Received};
 use scsi::{Power, Target};
@@ -29,9 +30,9 @@ use std::future::{pending, poll_fn};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -49,28 +50,40 @@ const HAND_OVER: Duration = Duration::from_secs(1);
 /// Reads the portals that are recorded.
 pub type RecordedPortals = Arc<dyn Fn() -> Portals + Send + Sync>;
 
+/// What a home has of the process.
+pub struct Parts {
+    /// The link of this controller.
+    pub link: Link,
+    /// The cluster's map.
+    pub map: MapWatch,
+    /// The data folder, of which a new controller gets the keys.
+    pub data: PathBuf,
+    /// What performs commands; its configuration is complete.
+    pub target: Arc<Target>,
+    /// The store's, if it notes commands.
+    pub ledger: Option<Arc<dyn Ledger>>,
+    /// Permission to answer hosts.
+    pub permit: Permit,
+    /// The portals that are recorded.
+    pub portals: RecordedPortals,
+    /// What front ends copy.
+    pub history: Arc<Store>,
+    /// Takes connections of the API.
+    pub take_api: TakeApi,
+    /// Takes log-ins.
+    pub put_logins: PutLogins,
+    /// Threads on which commands are performed.
+    pub shards: Vec<Handle>,
+}
+
 /// The home of the array, for the front ends.
 pub struct Home {
-    link: Link,
-    map: MapWatch,
-    /// The data folder, of which a new controller gets the keys.
-    data: PathBuf,
-    target: Arc<Target>,
-    /// The store's, if it notes commands.
-    ledger: Option<Arc<dyn Ledger>>,
-    permit: Permit,
+    parts: Parts,
     configuration: watch::Sender<Bytes>,
-    /// The portals that are recorded.
-    portals: RecordedPortals,
-    /// Those of other controllers that this one serves.
+    /// The portals of other controllers that this one serves.
     moved: Mutex<BTreeSet<u16>>,
-    history: Arc<Store>,
-    take_api: TakeApi,
-    put_logins: PutLogins,
-    /// What sends it to front ends, by their numbers.
+    /// What sends the history to front ends, by their numbers.
     copies: Mutex<BTreeMap<u16, Sending>>,
-    /// Threads on which commands are performed.
-    shards: Vec<Handle>,
     fronts: Mutex<BTreeMap<u64, Front>>,
     /// Processes of front ends that have named all their nexuses.
     settled: Mutex<BTreeSet<u64>>,
@@ -99,49 +112,23 @@ struct Arrival {
 }
 
 impl Home {
-    /// The home of a target whose configuration is complete. `target_name`: its iSCSI name; `access`: who may log in; `portals`:
-    /// reads those that are recorded.
-    pub fn new(
-        (link, data): (Link, &Path),
-        map: MapWatch,
-        (target, ledger, permit): (Arc<Target>, Option<Arc<dyn Ledger>>, Permit),
-        (target_name, access, recorded): (&str, AccessTable, RecordedPortals),
-        (history, take_api, put_logins, shards): (Arc<Store>, TakeApi, PutLogins, Vec<Handle>),
-    ) -> Arc<Self> {
-        let (fronts, settled, services, copies) = Default::default();
-        let configuration =
-            watch::Sender::new(portals::configuration(target_name, access, (&recorded(), &BTreeSet::new())));
-        let data = data.to_owned();
-        Arc::new(Self {
-            link,
-            map,
-            data,
-            target,
-            ledger,
-            permit,
-            configuration,
-            portals: recorded,
-            moved: Mutex::default(),
-            history,
-            take_api,
-            put_logins,
-            copies,
-            shards,
-            fronts,
-            settled,
-            services,
-        })
+    /// The home of a target. `target_name`: its iSCSI name; `access`: who may log in.
+    pub fn new(parts: Parts, target_name: &str, access: AccessTable) -> Arc<Self> {
+        let (moved, copies, fronts, settled, services) = Default::default();
+        let served = (&(parts.portals)(), &BTreeSet::new());
+        let configuration = watch::Sender::new(portals::configuration(target_name, access, served));
+        Arc::new(Self { parts, configuration, moved, copies, fronts, settled, services })
     }
 
     /// What this process does for one front end.
     fn service(&self, joined: u64) -> Service {
         let number = self.services.fetch_add(1, Ordering::Relaxed);
-        Service::new((self.target.clone(), self.ledger.clone()), DOMAIN, joined, number)
+        Service::new((self.parts.target.clone(), self.parts.ledger.clone()), DOMAIN, joined, number)
     }
 
     /// Forgets the commands of processes that do not take part any more: none of them sends one again.
     pub async fn forget(&self, map: &cluster::Map) {
-        let Some(ledger) = &self.ledger else { return };
+        let Some(ledger) = &self.parts.ledger else { return };
         for front in ledger.fronts() {
             if !map.active_members().any(|(_, joined)| joined == front) {
                 // An engine that has stopped ends this process.
@@ -155,42 +142,42 @@ impl Home {
     pub async fn keep_state(&self, map: &cluster::Map) {
         let is_active = |front: u64| map.active_members().any(|(_, joined)| joined == front);
         let settled = {
-            let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut settled = self.settled.lock();
             settled.retain(|front| is_active(*front));
             settled.clone()
         };
         let may_resume = |front: u64| is_active(front) && !settled.contains(&front);
-        if let Power::Unknown { fresh } = self.target.power() {
+        if let Power::Unknown { fresh } = self.parts.target.power() {
             // A process that joined later knows no former home, and this one does not know it.
-            let before = |member: &&MapMember| member.joined < fresh && member.id != self.link.own.id;
+            let before = |member: &&MapMember| member.joined < fresh && member.id != self.parts.link.own.id;
             let is_linked = |member: &MapMember| !member.link.address.is_empty();
             let mut others = map.members.iter().filter(before);
             if !others.any(|member| is_linked(member) && may_resume(member.joined)) {
-                self.target.resolve_power(None);
+                self.parts.target.resolve_power(None);
             }
         }
-        let fronts = self.target.unclaimed_fronts();
+        let fronts = self.parts.target.unclaimed_fronts();
         fronts
             .into_iter()
             .filter(|front| !may_resume(*front))
-            .for_each(|it| self.target.release_unclaimed(it));
-        if let Err(error) = self.target.save_volatile().await {
+            .for_each(|it| self.parts.target.release_unclaimed(it));
+        if let Err(error) = self.parts.target.save_volatile().await {
             tracing::warn!(%error, "the state of units can't be saved for a takeover");
         }
     }
 
     fn note_settled(&self, service: &Service, front: u64) {
         if service.has_named_nexuses() {
-            self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(front);
+            self.settled.lock().insert(front);
         }
     }
 
     /// Keeps front ends informed of who may log in, and hosts of which controllers forward, forever.
     pub async fn follow(self: Arc<Self>, server: Arc<iscsi::Server>, target_name: String) {
         let (mut access, mut ticks) = (server.access_changes(), interval(FOLLOW));
-        let own = self.link.own.id;
+        let own = self.parts.link.own.id;
         loop {
-            let (recorded, moved) = ((self.portals)(), self.moved().clone());
+            let (recorded, moved) = ((self.parts.portals)(), self.moved.lock().clone());
             let served = (&recorded, &moved);
             let configuration = portals::configuration(&target_name, server.access_table(), served);
             self.configuration.send_if_modified(|known| {
@@ -198,9 +185,9 @@ impl Home {
                 *known = configuration;
                 changed
             });
-            let map = self.map.borrow().clone();
+            let map = self.parts.map.borrow().clone();
             if let Some(map) = map {
-                self.target.set_port_groups(ports::groups(&map, own, &self.connected(), served));
+                self.parts.target.set_port_groups(ports::groups(&map, own, &self.connected(), served));
                 server.set_other_portals(ports::others(&map, own, served));
                 self.end_copies(&map);
                 self.forget(&map).await;
@@ -214,39 +201,31 @@ impl Home {
         }
     }
 
-    fn fronts(&self) -> MutexGuard<'_, BTreeMap<u64, Front>> {
-        self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn moved(&self) -> MutexGuard<'_, BTreeSet<u16>> {
-        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Front ends learn soon that these portals are served here.
     pub fn note_moved(&self, numbers: BTreeSet<u16>) {
-        *self.moved() = numbers;
+        *self.moved.lock() = numbers;
     }
 
     /// The cluster's map, as far as it is known.
     pub fn map(&self) -> Option<Arc<cluster::Map>> {
-        self.map.borrow().clone()
+        self.parts.map.borrow().clone()
     }
 
     /// The number of this controller.
     pub fn number(&self) -> u16 {
-        self.link.own.id
+        self.parts.link.own.id
     }
 
     /// Numbers of the controllers whose hosts it serves now.
     pub fn connected(&self) -> Vec<u16> {
-        let fronts = self.fronts();
+        let fronts = self.fronts.lock();
         fronts.values().filter(|front| front.is_connected).map(|front| front.member).collect()
     }
 
     /// Serves, forever, the sessions that this process had as a front end.
     pub async fn serve_own(self: Arc<Self>, front_end: Arc<FrontEnd>) {
-        let own = MemberId(self.link.own.id);
-        let joined = self.map.borrow().as_ref().and_then(|map| map.active(own)).unwrap_or_default();
+        let own = MemberId(self.parts.link.own.id);
+        let joined = self.parts.map.borrow().as_ref().and_then(|map| map.active(own)).unwrap_or_default();
         let mut service = self.service(joined);
         loop {
             let Err(error) = self.forward_here(&front_end, &mut service, joined).await;
@@ -265,7 +244,7 @@ impl Home {
         service: &mut Service,
         joined: u64,
     ) -> forward::Result<Infallible> {
-        let new = || Channel::new(self.link.own.id, self.link.own.array, joined);
+        let new = || Channel::new(self.parts.link.own.id, self.parts.link.own.array, joined);
         let (mut of_front, mut of_home) = (new(), new());
         of_front.take_output().iter().for_each(|bytes| of_home.receive(bytes.clone()));
         of_home.take_output().iter().for_each(|bytes| of_front.receive(bytes.clone()));
@@ -295,7 +274,7 @@ impl Home {
 
     /// Takes connections of front ends, forever.
     pub async fn serve(self: Arc<Self>) {
-        let listener = match self.link.listen() {
+        let listener = match self.parts.link.listen() {
             Ok(listener) => listener,
             Err(error) => machine::fatal::stop(&format!("other controllers can't be listened for: {error}")),
         };
@@ -318,7 +297,7 @@ impl Home {
     fn shard(&self, address: SocketAddr) -> &Handle {
         let mut hasher = DefaultHasher::new();
         address.ip().hash(&mut hasher);
-        &self.shards[hasher.finish() as usize % self.shards.len()]
+        &self.parts.shards[hasher.finish() as usize % self.parts.shards.len()]
     }
 
     /// Finds out whose a connection is, and gives it to the service of that front end. From then on it does not count any more:
@@ -328,7 +307,7 @@ impl Home {
         (stream, address): (TcpStream, SocketAddr),
         admitted: &Admitted,
     ) -> Result<()> {
-        let (own, map) = (&self.link.own, self.map());
+        let (own, map) = (&self.parts.link.own, self.map());
         let protocols = [PROTOCOL, JOIN.tls, HISTORY.tls, API.tls, LOGINS.tls];
         let door = Door { own: &own.identity, protocols: &protocols, limit: HANDSHAKE_TIMEOUT };
         let member = |session: &Session| match session.protocol == JOIN.tls.name {
@@ -341,18 +320,18 @@ impl Home {
         let (session, member) = authenticate((stream, admitted), door, member).await?;
         let Some(member) = member else {
             // It proves itself by its token.
-            let grant = || Grant::of(&self.data);
-            return self.link.tokens.answer(session, own.array, now(), grant).await;
+            let grant = || Grant::of(&self.parts.data);
+            return self.parts.link.tokens.answer(session, own.array, now(), grant).await;
         };
         if session.protocol == HISTORY.tls.name {
             self.send_history(session, member.id);
             return Ok(());
         }
         if session.protocol == LOGINS.tls.name {
-            return logins::answer(session, member.id, &self.put_logins).await;
+            return logins::answer(session, member.id, &self.parts.put_logins).await;
         }
         if session.protocol == API.tls.name {
-            return relay::answer(session, &self.take_api, &self.data).await;
+            return relay::answer(session, &self.parts.take_api, &self.parts.data).await;
         }
         let mut wire = Wire::new(session);
         let joined = map.as_ref().and_then(|map| map.active(MemberId(own.id))).unwrap_or_default();
@@ -364,7 +343,7 @@ impl Home {
             member.id
         );
         tracing::info!(controller = member.id, %address, "a front end has connected");
-        let mut fronts = self.fronts();
+        let mut fronts = self.fronts.lock();
         let front = fronts.entry(hello.joined).or_insert_with(|| self.clone().start(member.id, hello.joined));
         // It ends only after the cluster has expelled the front end.
         _ = front.arrivals.send(Arrival { wire, channel, hello });
@@ -373,7 +352,7 @@ impl Home {
 
     /// Sends the history to a front end, instead of over an earlier connection.
     fn send_history(&self, session: Session, member: u16) {
-        let (history, progress) = (self.history.clone(), Arc::<Progress>::default());
+        let (history, progress) = (self.parts.history.clone(), Arc::<Progress>::default());
         let noted = progress.clone();
         let sending = tokio::spawn(async move {
             if let Err(error) = copies::answer(session, history, &noted).await {
@@ -385,7 +364,7 @@ impl Home {
                 );
             }
         });
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies = self.copies.lock();
         if let Some(before) = copies.insert(member, Sending { task: sending.abort_handle(), progress }) {
             before.task.abort();
         }
@@ -393,7 +372,7 @@ impl Home {
 
     /// Ends the copies of controllers that do not take part any more, such as removed ones.
     pub fn end_copies(&self, map: &cluster::Map) {
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies = self.copies.lock();
         copies.retain(|member, sending| {
             let takes_part = map.active(MemberId(*member)).is_some();
             if !takes_part {
@@ -405,8 +384,8 @@ impl Home {
 
     /// True if every front end that copies the history has acknowledged everything that is in it now, or its connection has ended.
     pub fn has_sent_history(&self) -> bool {
-        let changes = self.history.changes();
-        let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.parts.history.changes();
+        let copies = self.copies.lock();
         copies.values().all(|sending| sending.task.is_finished() || sending.progress.has(changes))
     }
 
@@ -427,13 +406,13 @@ impl Home {
     /// True if it serves the hosts of the process that joined in this version of the map.
     #[cfg(test)]
     pub fn serves(&self, joined: u64) -> bool {
-        self.fronts().get(&joined).is_some_and(|front| front.is_connected)
+        self.fronts.lock().get(&joined).is_some_and(|front| front.is_connected)
     }
 
     /// True if a front end copies the history.
     #[cfg(test)]
     pub fn sends_history_to(&self, member: u16) -> bool {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&member)
+        self.copies.lock().contains_key(&member)
     }
 
     /// Starts the service of a front end on this thread.
@@ -443,7 +422,7 @@ impl Home {
         tokio::spawn(async move {
             let home = self.clone();
             home.run(service, arrived, (MemberId(member), joined)).await;
-            self.fronts().remove(&joined);
+            self.fronts.lock().remove(&joined);
         });
         Front { member, arrivals, is_connected: false }
     }
@@ -490,7 +469,7 @@ impl Home {
             }
             self.note_settled(&service, joined);
             // Without permission answers wait, and signs of life too.
-            if let Some(wire) = wire.as_mut().filter(|_| self.permit.holds()) {
+            if let Some(wire) = wire.as_mut().filter(|_| self.parts.permit.holds()) {
                 wire.push(service.take_output());
             }
         }
@@ -498,11 +477,11 @@ impl Home {
     }
 
     fn takes_part(&self, member: MemberId, joined: u64) -> bool {
-        self.map.borrow().as_ref().is_some_and(|map| map.active(member) == Some(joined))
+        self.parts.map.borrow().as_ref().is_some_and(|map| map.active(member) == Some(joined))
     }
 
     fn note(&self, joined: u64, is_connected: bool) {
-        if let Some(front) = self.fronts().get_mut(&joined) {
+        if let Some(front) = self.fronts.lock().get_mut(&joined) {
             front.is_connected = is_connected;
         }
     }

@@ -51,7 +51,7 @@ impl Own {
             Some(known) => known,
             None => {
                 let name = format!("Ashlar controller {id}");
-                let made = mutual_tls::new_identity("controller.ashlar.invalid", &name)?;
+                let made = mutual_tls::new_identity(vec!["controller.ashlar.invalid".into()], &name)?;
                 let both = format!("{}{}", made.certificate, made.key.expose());
                 write_whole(&path, both.as_bytes())
                     .with_context(|| format!("{} can't be written", path.display()))?;

@@ -4,7 +4,7 @@ use cluster::{Identity, Standing};
 const ARRAY: u128 = 7;
 
 fn own(secret: &[u8], id: u16) -> Own {
-    let identity = mutual_tls::new_identity("controller.ashlar.invalid", "test").unwrap();
+    let identity = mutual_tls::new_identity(vec!["controller.ashlar.invalid".into()], "test").unwrap();
     Own::new(secret, identity, (ARRAY, id)).unwrap()
 }
 

@@ -12,13 +12,12 @@ use array::hex::{from_hex, hex};
 use array::{LinkIdentity, framed};
 use machine::store::Config as Store;
 use machine::{access, ceph, random, sharing};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The protocol of a new controller that joins.
@@ -106,17 +105,13 @@ enum Entry {
 pub struct Tokens(Mutex<BTreeMap<String, Entry>>);
 
 impl Tokens {
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Numbers that open tokens are for.
     pub fn numbers(&self, now: u64) -> Vec<u16> {
         let open = |entry: &Entry| match entry {
             Entry::Open { token, expires } if now < *expires => Some(token.controller),
             _ => None,
         };
-        self.lock().values().filter_map(open).collect()
+        self.0.lock().values().filter_map(open).collect()
     }
 
     /// A token that can be used until `expires`, by the clock of links.
@@ -131,7 +126,7 @@ impl Tokens {
     ) -> Result<Token> {
         let (certificate, address) = (certificate.to_owned(), address.to_owned());
         let token = Token { secret: random()?, certificate, array, controller, address };
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         ensure!(known.len() < MAX_TOKENS, "too many tokens were made since this controller is the home");
         known.insert(token.name(), Entry::Open { token: token.clone(), expires });
         Ok(token)
@@ -142,7 +137,7 @@ impl Tokens {
         if wish.array != format!("{array:032x}") {
             return Err(format!("the token is of array {}, and this is array {array:032x}", wish.array));
         }
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         let token = match known.get(&wish.token) {
             None => {
                 return Err("this home has not made the token: another controller is the home now, or it was started \
@@ -198,8 +193,7 @@ impl Tokens {
 /// Asks the home for what a new controller needs.
 pub async fn ask(token: &Token, own: &LinkIdentity) -> Result<Grant> {
     let asking = async {
-        let stream = TcpStream::connect(&token.address).await?;
-        let mut session = mutual_tls::connect(stream, own, JOIN.tls).await?;
+        let mut session = mutual_tls::connect(&token.address, own, JOIN.tls).await?;
         ensure!(
             mutual_tls::fingerprint(&session.certificate) == token.certificate,
             "another one answers there than the controller that made the token: it shows another certificate"
@@ -245,7 +239,7 @@ pub async fn join(number: Option<u16>, store: &Store, token: &Token) -> Result<(
         "the token is for controller {}: leave --controller out, or give that number",
         token.controller
     );
-    let own = mutual_tls::new_identity("controller.ashlar.invalid", "Ashlar controller")?;
+    let own = mutual_tls::new_identity(vec!["controller.ashlar.invalid".into()], "Ashlar controller")?;
     let grant = ask(token, &own).await?;
     let is_on_drives = grant.meta_pool.is_empty();
     ensure!(

@@ -13,7 +13,6 @@ use machine::store::Config as Store;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// No other TLS client or server is taken for a controller.
@@ -137,12 +136,9 @@ impl Link {
             self.own.trusts(other),
             "controller {id} has another secrets.key: copy that of the home to the data folder of this one"
         );
-        let connecting = async {
-            let stream = TcpStream::connect(address).await?;
-            mutual_tls::connect(stream, &self.own.identity, protocol).await
-        };
-        let session =
-            timeout(HANDSHAKE_TIMEOUT, connecting).await.context("it did not respond in time").flatten();
+        let connecting =
+            timeout(HANDSHAKE_TIMEOUT, mutual_tls::connect(address, &self.own.identity, protocol));
+        let session = connecting.await.context("it did not respond in time").flatten();
         let session = session.with_context(|| format!("no connection to controller {id} at {address}"))?;
         ensure!(
             mutual_tls::fingerprint(&session.certificate) == other.link.certificate,

@@ -3,9 +3,9 @@
 use super::Link;
 use crate::board::Board;
 use crate::controller::Controller;
-use crate::copies::{Copying, HISTORY};
+use crate::copies::{self, HISTORY};
 use crate::held::Held;
-use crate::home::Home;
+use crate::home::{Home, Parts};
 use crate::identity::Own;
 use crate::kept::{Forwarded, Kept, Served};
 use crate::logins::PutLogins;
@@ -53,7 +53,7 @@ const TARGET: &str = "iqn.2026-01.test:array";
 const BLOCK: usize = 512;
 
 fn link(id: u16, secret: &[u8]) -> Link {
-    let identity = mutual_tls::new_identity("controller.ashlar.invalid", "test").unwrap();
+    let identity = mutual_tls::new_identity(vec!["controller.ashlar.invalid".into()], "test").unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -150,6 +150,23 @@ async fn serve_with(
     serve_reported(member, volumes, kept, (history, take_api, Arc::new(|_| {}))).await
 }
 
+/// What a home has that no test changes.
+fn parts(member: &Member, target: Arc<Target>, ledger: Arc<dyn Ledger>) -> Parts {
+    Parts {
+        link: member.link.clone(),
+        map: member.controller.map(),
+        data: "/nonexistent".into(),
+        target,
+        ledger: Some(ledger),
+        permit: Permit::default(),
+        portals: Arc::new(Portals::default),
+        history: Arc::new(Store::in_memory()),
+        take_api: Arc::new(|_, _| {}),
+        put_logins: Arc::new(|_| {}),
+        shards: vec![Handle::current()],
+    }
+}
+
 /// The same with what takes reports of log-ins.
 async fn serve_reported(
     member: &Member,
@@ -163,14 +180,10 @@ async fn serve_reported(
     let permitted = Arc::new(AtomicBool::new(true));
     let permit = permitted.clone();
     let permit = Permit::new(move || permit.load(SeqCst));
-    let (map, shards) = (member.controller.map(), vec![Handle::current()]);
-    let home = Home::new(
-        (member.link.clone(), Path::new("/nonexistent")),
-        map,
-        (target(volumes, power), Some(Arc::new(volumes.clone())), permit),
-        (TARGET, access(), Arc::new(Portals::default)),
-        (history, take_api, put_logins, shards),
-    );
+    let target = target(volumes, power);
+    let parts =
+        Parts { permit, history, take_api, put_logins, ..parts(member, target, Arc::new(volumes.clone())) };
+    let home = Home::new(parts, TARGET, access());
     let map = member.controller.map().borrow().clone().unwrap();
     home.keep_state(&map).await;
     let serving = tokio::spawn(home.clone().serve());
@@ -357,8 +370,7 @@ async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
 
 /// What a controller hears that connects to the home with this link, and says this.
 async fn refused(home: &Member, link: &Link, member: u16, joined: u64) -> String {
-    let stream = TcpStream::connect(&home.link.address).await.unwrap();
-    let session = mutual_tls::connect(stream, &link.own.identity, super::PROTOCOL).await.unwrap();
+    let session = mutual_tls::connect(&home.link.address, &link.own.identity, super::PROTOCOL).await.unwrap();
     let mut wire = Wire::new(session);
     let mut channel = Channel::new(member, ARRAY, joined);
     match wire.greet(&mut channel).await {
@@ -431,15 +443,9 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
     machine::ceph::remember(folder, (ARRAY, 1), &location).unwrap();
     let one = Member::join(cluster, link(1, &[9; 32])).await;
     one.controller.home().await.unwrap();
-    let of_target = (target(&volumes(), Power::default()), None, Permit::default());
-    let (map, shards) = (one.controller.map(), vec![Handle::current()]);
-    let home = Home::new(
-        (one.link.clone(), folder),
-        map,
-        of_target,
-        (TARGET, access(), Arc::new(Portals::default)),
-        (Arc::new(Store::in_memory()), Arc::new(|_, _| {}), Arc::new(|_| {}), shards),
-    );
+    let volumes = volumes();
+    let of_volumes = parts(&one, target(&volumes, Power::default()), Arc::new(volumes));
+    let home = Home::new(Parts { data: folder.to_owned(), ledger: None, ..of_volumes }, TARGET, access());
     tokio::spawn(home.serve());
     one
 }
@@ -512,7 +518,7 @@ async fn a_new_controller_of_shared_drives_names_them() {
 async fn a_token_that_is_not_good_is_refused_with_its_reason() {
     let (cluster, folder) = (store().await, tempfile::tempdir().unwrap());
     let one = home_with_folder(&cluster, folder.path()).await;
-    let own = mutual_tls::new_identity("controller.ashlar.invalid", "test").unwrap();
+    let own = mutual_tls::new_identity(vec!["controller.ashlar.invalid".into()], "test").unwrap();
     let ask = async |token: &Token| format!("{:#}", join::ask(token, &own).await.err().expect("refused"));
     let good = || Token::parse(one.link.admit(&[1]).unwrap().token.expose()).unwrap();
     let expired =
@@ -527,8 +533,7 @@ async fn a_token_that_is_not_good_is_refused_with_its_reason() {
     assert!(says.contains("another certificate"), "{says}");
     // What a newer release would say.
     let token = good();
-    let stream = tokio::net::TcpStream::connect(&token.address).await.unwrap();
-    let mut session = mutual_tls::connect(stream, &own, join::JOIN.tls).await.unwrap();
+    let mut session = mutual_tls::connect(&token.address, &own, join::JOIN.tls).await.unwrap();
     let mut newer = join::JOIN;
     newer.version.versions = [2, 3];
     let says = join::ask_over(&mut session, &token, newer).await.err().expect("refused").to_string();
@@ -544,7 +549,7 @@ fn event(message: &str) -> NewEvent {
 
 /// Messages of all events of a history in a file, the newest first. It must not be in use.
 fn recorded(folder: &Path) -> Vec<String> {
-    let store = Store::open(&folder.join(crate::copies::FILE));
+    let store = Store::open(&folder.join(copies::FILE));
     assert_eq!(store.outage(), None, "nothing else has the file");
     let page = Page { before: None, limit: 1000 };
     store.events(&page, Severity::Info).unwrap().into_iter().map(|it| it.event.message).collect()
@@ -559,14 +564,14 @@ async fn copied(home: &Home, member: u16) {
 async fn a_controller_that_takes_over_has_the_history_of_the_former_home() {
     let cluster = store().await;
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let file = |at: usize| folders[at].path().join(crate::copies::FILE);
+    let file = |at: usize| folders[at].path().join(copies::FILE);
     let one = Member::join(&cluster, link(1, b"shared")).await;
     let first = Arc::new(Store::open(&file(0)));
     first.add_event(&event("before")).unwrap();
     let (home, _, serving) = serve_with(&one, &volumes(), None, (first.clone(), Arc::new(|_, _| {}))).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     two.joined().await;
-    let copying = Copying::start(two.link.clone(), two.controller.map(), folders[1].path()).unwrap();
+    let copying = copies::start(two.link.clone(), two.controller.map(), folders[1].path()).unwrap();
     copied(&home, 2).await;
     first.add_event(&event("while it is copied")).unwrap();
     first.put_expiring(ExpiringKind::Session, &[1; 32], 100, "a session", 1).unwrap();
@@ -598,7 +603,7 @@ async fn a_controller_that_takes_over_has_the_history_of_the_former_home() {
     let (home, ..) = serve_with(&two, &volumes(), None, (second.clone(), Arc::new(|_, _| {}))).await;
     let back = Member::join(&cluster, link(3, b"shared")).await;
     back.joined().await;
-    let copying = Copying::start(back.link.clone(), back.controller.map(), folders[0].path()).unwrap();
+    let copying = copies::start(back.link.clone(), back.controller.map(), folders[0].path()).unwrap();
     copied(&home, 3).await;
     copying.stop();
     let all = ["after", "not sent", "while it is copied", "before"];
@@ -620,8 +625,8 @@ async fn the_history_is_sent_to_controllers_of_the_array_alone() {
     thief.joined().await;
     one.sees(3).await;
     for link in [&link(2, b"shared"), &thief.link] {
-        let stream = tokio::net::TcpStream::connect(&one.link.address).await.unwrap();
-        let mut session = mutual_tls::connect(stream, &link.own.identity, HISTORY.tls).await.unwrap();
+        let mut session =
+            mutual_tls::connect(&one.link.address, &link.own.identity, HISTORY.tls).await.unwrap();
         let hello = serde_json::json!({"versions": [1, 1], "position": {"newest": {}, "tail": []}});
         // The home may have closed it already.
         _ = framed::send(&mut session.stream, &hello).await;
@@ -640,8 +645,8 @@ async fn the_history_is_not_sent_any_more_to_a_controller_that_was_removed() {
     let two = Member::join(&cluster, link(2, b"shared")).await;
     two.joined().await;
     one.sees(2).await;
-    let stream = tokio::net::TcpStream::connect(&one.link.address).await.unwrap();
-    let mut session = mutual_tls::connect(stream, &two.link.own.identity, HISTORY.tls).await.unwrap();
+    let mut session =
+        mutual_tls::connect(&one.link.address, &two.link.own.identity, HISTORY.tls).await.unwrap();
     let hello = serde_json::json!({"versions": [1, 1], "position": {"newest": {}, "tail": []}});
     framed::send(&mut session.stream, &hello).await.unwrap();
     framed::receive::<serde_json::Value>(&mut session.stream, 1 << 20).await.unwrap();
@@ -741,13 +746,7 @@ async fn a_front_end_that_shares_the_store_reads_it_itself() {
     let epoch = one.controller.home().await.unwrap().epoch;
     let engine = engine_on(&cluster, 3, Some(epoch)).await;
     let target = target_of(engine.volume(DiskId(1)).unwrap(), Power::Unknown { fresh: epoch });
-    let home = Home::new(
-        (one.link.clone(), Path::new("/nonexistent")),
-        one.controller.map(),
-        (target, Some(engine.clone()), Permit::new(|| true)),
-        (TARGET, access(), Arc::new(Portals::default)),
-        (Arc::new(Store::in_memory()), Arc::new(|_, _| {}), Arc::new(|_| {}), vec![Handle::current()]),
-    );
+    let home = Home::new(parts(&one, target, engine.clone()), TARGET, access());
     let map = one.controller.map().borrow().clone().unwrap();
     home.keep_state(&map).await;
     tokio::spawn(home.serve());

@@ -2,18 +2,13 @@
 
 use crate::mutual_tls::Protocol;
 use anyhow::{Context, Result, bail};
-use array::framed;
+use array::{Duplex, framed};
 use peer::versions::{self, Versions};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
-
-/// Bytes in both directions.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
 /// One of these protocols.
 pub struct SideProtocol {
@@ -72,7 +67,7 @@ impl SideProtocol {
     /// It refuses or is silent, or the connection has ended.
     pub async fn ask<T: DeserializeOwned>(
         &self,
-        stream: &mut impl Stream,
+        stream: &mut impl Duplex,
         wanted: &impl Serialize,
     ) -> Result<T> {
         let hello = Hello { versions: self.version.versions, wanted };
@@ -90,7 +85,7 @@ impl SideProtocol {
     ///
     /// # Errors
     /// Why there is nothing to answer.
-    pub async fn asked<T: DeserializeOwned>(&self, stream: &mut impl Stream) -> Result<T> {
+    pub async fn asked<T: DeserializeOwned>(&self, stream: &mut impl Duplex) -> Result<T> {
         let hello = timeout(self.patience, framed::read(stream, self.max_bytes));
         let hello = hello.await.context("it does not ask in time")??;
         let Spoken { versions } = framed::decode(&hello)?;
@@ -105,7 +100,7 @@ impl SideProtocol {
     ///
     /// # Errors
     /// The connection has ended, or the other end does not take the answer in time.
-    pub async fn answer(&self, stream: &mut impl Stream, answer: &impl Serialize) -> Result<()> {
+    pub async fn answer(&self, stream: &mut impl Duplex, answer: &impl Serialize) -> Result<()> {
         let answer = Answer::Given(answer);
         let sent = timeout(self.patience, framed::send(stream, &answer));
         Ok(sent.await.context("it does not take the answer in time")??)
@@ -115,7 +110,7 @@ impl SideProtocol {
     ///
     /// # Errors
     /// The connection has ended, or the other end does not read.
-    pub async fn refuse(&self, stream: &mut impl Stream, why: &str) -> Result<()> {
+    pub async fn refuse(&self, stream: &mut impl Duplex, why: &str) -> Result<()> {
         let refused = Refusal { text: why.to_owned() };
         let refusing = async {
             framed::send(stream, &Answer::<()>::Refused { refused }).await?;

@@ -42,12 +42,12 @@ pub struct Protocol {
     pub exporter_label: &'static [u8],
 }
 
-/// A new key and a certificate for it.
+/// A new key and a certificate for it, of these hosts.
 ///
 /// # Errors
 /// If none can be made.
-pub fn new_identity(host: &str, name: &str) -> Result<LinkIdentity> {
-    let mut params = CertificateParams::new(vec![host.to_owned()])?;
+pub fn new_identity(hosts: Vec<String>, name: &str) -> Result<LinkIdentity> {
+    let mut params = CertificateParams::new(hosts)?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
     let key = KeyPair::generate()?;
@@ -71,11 +71,12 @@ pub fn parse(own: &LinkIdentity) -> Result<(CertificateDer<'static>, PrivateKeyD
     Ok((certificate.context(wrong)?, key.context(wrong)?))
 }
 
-/// The session of the end that has connected.
+/// Connects to an address, host and port.
 ///
 /// # Errors
-/// Why there is none.
-pub async fn connect(stream: TcpStream, own: &LinkIdentity, protocol: Protocol) -> Result<Session> {
+/// Why there is no session.
+pub async fn connect(address: &str, own: &LinkIdentity, protocol: Protocol) -> Result<Session> {
+    let stream = TcpStream::connect(address).await?;
     let (certificate, key) = parse(own)?;
     let provider = Arc::new(provider::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider.clone())

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use rustix::process::{getpriority_process, setpriority_process};
 use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
 
 /// How much lower the priority of management is than that of I/O, as a nice value.
 const MANAGEMENT_NICE: i32 = 10;
@@ -59,6 +60,56 @@ pub fn named(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHan
     };
     let started = std::thread::Builder::new().name(name.into()).spawn(guarded);
     started.with_context(|| format!("the thread {name} can't be started"))
+}
+
+/// Work on a thread of its own, until it is stopped.
+pub struct Worker {
+    name: &'static str,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+    handle: Handle,
+}
+
+/// Starts work that does not end by itself. What it spawns is on the same thread.
+///
+/// # Errors
+/// If there is no thread.
+pub fn worker(
+    name: &'static str,
+    runtime: Runtime,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Result<Worker> {
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel();
+    let thread = named(name, move || {
+        runtime.block_on(async {
+            tokio::select! {
+                // Ends when the sender is dropped as well.
+                _ = stopped => {}
+                () = work => panic!("the thread {name} has nothing to do although the array runs"),
+            }
+        });
+    })?;
+    Ok(Worker { name, stop, thread, handle })
+}
+
+impl Worker {
+    /// Where other work of this kind can be spawned.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Its name and runtime, for the watchdog.
+    pub fn watched(&self) -> Watched {
+        (self.name.into(), self.handle())
+    }
+
+    /// Ends it, and every task on it.
+    pub fn stop(self) {
+        drop(self.stop);
+        // A panic there has ended the process already.
+        _ = self.thread.join();
+    }
 }
 
 /// Aborts the process when a thread panics: without its background work or a shard the array would accept connections
