@@ -512,9 +512,12 @@ impl Connection {
         if let Stage::Queue(queue) = stage {
             self.report_unauthenticated(&queue);
             queue.end();
-            match queue.qid {
-                0 => self.setup.subsystem.disconnect(&queue.controller, reason),
-                qid => queue.controller.remove_queue(qid, &self.setup.control),
+            let (qid, controller) = (queue.qid, queue.controller.clone());
+            // Its commands end before the controller learns that the queue has.
+            drop(queue);
+            match qid {
+                0 => self.setup.subsystem.disconnect(&controller, reason),
+                qid => controller.remove_queue(qid, &self.setup.control),
             }
         }
         self.idle_ticks = 0;

@@ -61,6 +61,8 @@ struct State {
     queues: BTreeMap<u16, QueueLink>,
     /// Connections of I/O queues whose host has not authenticated: they hold no identifier.
     unproven: Vec<QueueLink>,
+    /// Connections of I/O queues that the last reset ends, and that may still execute commands.
+    ending: Vec<UnboundedSender<Control>>,
     /// I/O queues that the host may connect.
     granted: u16,
     keep_alive_ms: u32,
@@ -116,6 +118,7 @@ impl Controller {
                 features: BTreeMap::new(),
                 queues: BTreeMap::new(),
                 unproven: Vec::new(),
+                ending: Vec::new(),
                 granted: MAX_IO_QUEUES,
                 keep_alive_ms,
             }),
@@ -227,6 +230,10 @@ impl Controller {
         if state.status & configuration::READY == 0 || qid == 0 || qid > state.granted {
             return Err(Status::CONNECT_INVALID_PARAMETERS);
         }
+        // The host has not waited for the end of a reset (Base 6.3).
+        if !state.ending.is_empty() {
+            return Err(Status::CONNECT_CONTROLLER_BUSY);
+        }
         let aborts = Arc::<Aborts>::default();
         let link = QueueLink { control, aborts: aborts.clone() };
         if self.credentials.is_none() {
@@ -259,6 +266,7 @@ impl Controller {
             state.queues.remove(&qid);
         }
         state.unproven.retain(|link| !link.control.same_channel(control));
+        state.ending.retain(|ending| !ending.same_channel(control));
     }
 
     /// Number of connected I/O queues.
@@ -266,22 +274,22 @@ impl Controller {
         self.state.lock().queues.len()
     }
 
-    /// Ends the connections of all I/O queues.
-    pub(crate) fn close_queues(&self, reason: &'static str) {
-        let mut state = self.state.lock();
+    /// Ends the connections of all I/O queues. They may execute commands until [`Controller::remove_queue`].
+    fn close_queues(&self, state: &mut State, reason: &'static str) {
         let unproven = std::mem::take(&mut state.unproven);
         let queues = std::mem::take(&mut state.queues);
-        drop(state);
         for queue in queues.into_values().chain(unproven) {
-            // A connection that is ending no longer receives.
-            let _gone = queue.control.send(Control::Close(reason));
+            if queue.control.send(Control::Close(reason)).is_ok() {
+                state.ending.push(queue.control);
+            }
         }
     }
 
     /// Ends the controller: it accepts no more queues.
     pub(crate) fn end(&self) {
-        self.state.lock().status = 0;
-        self.close_queues("the controller has ended");
+        let mut state = self.state.lock();
+        state.status = 0;
+        self.close_queues(&mut state, "the controller has ended");
     }
 
     /// Closes the admin connection, and with it the controller and all other connections.
@@ -296,6 +304,8 @@ impl Controller {
             property::CAP => (CAPABILITIES, 8),
             property::VS => (VERSION.into(), 4),
             property::CC => (state.configuration.into(), 4),
+            // A reset has ended when no command of before takes effect any more (Base 3.7.2).
+            property::CSTS if !state.ending.is_empty() => ((state.status | configuration::READY).into(), 4),
             property::CSTS => (state.status.into(), 4),
             property::NSSR => (0, 4),
             property::CRTO => (READY_TIMEOUTS.into(), 4),
@@ -321,11 +331,11 @@ impl Controller {
             state.status = 0;
             state.features.clear();
             state.granted = MAX_IO_QUEUES;
+            self.close_queues(&mut state, "the host resets its controller");
         }
         drop(state);
         if reset {
             self.events.configure(0);
-            self.close_queues("the host resets its controller");
         }
     }
 

@@ -107,6 +107,29 @@ fn a_reset_ends_the_event_requests_of_the_time_before() {
 }
 
 #[test]
+fn a_reset_ends_after_the_last_command_of_before() {
+    let world = World::new();
+    let (mut admin, mut io) = world.connected(HOST);
+    let id = world.subsystem.controllers()[0].id;
+    let is_ready = |admin: &mut Host| admin.run(property_get(0x1C, false)).result & 1 == 1;
+    assert_eq!(admin.run(property_set(0x14, 0x0046_0000)).status, 0);
+    // The connection of the queue, on another shard, does not know it yet, and may execute what it has received.
+    assert!(is_ready(&mut admin), "the reset has not ended");
+    // A host that does not wait gets no queue beside that one.
+    assert_eq!(admin.run(property_set(0x14, 0x0046_0001)).status, 0);
+    let mut next = world.open();
+    next.initialize((false, false));
+    assert_eq!(next.connect(HOST, SUBSYSTEM, 1, id, 32).unwrap_err().status, 0x181, "Controller Busy");
+    assert_eq!(admin.run(property_set(0x14, 0x0046_0000)).status, 0);
+    io.turn();
+    assert_eq!(io.connection.ended(), Some("the host resets its controller"));
+    assert!(!is_ready(&mut admin), "now it has");
+    assert_eq!(admin.run(property_set(0x14, 0x0046_0001)).status, 0);
+    next.connect(HOST, SUBSYSTEM, 1, id, 32).unwrap();
+    assert_eq!(next.run(read(1, 0, 1)).status, 0);
+}
+
+#[test]
 fn discovery_never_takes_memory_of_the_pool() {
     let world = World::new();
     let mut strangers = Vec::new();
