@@ -12,6 +12,7 @@ use bytes::buf::Limit;
 use parking_lot::Mutex;
 use shard::Shard;
 use smallvec::SmallVec;
+use socket2::{SockRef, TcpKeepalive};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -36,6 +37,10 @@ const MAX_LINGER_BYTES: usize = 1 << 20;
 const MAX_ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// TCP keepalive: probes after this time without traffic, at this interval, and how many without a response end a connection.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_RETRIES: u32 = 6;
 /// Pause before another attempt to bind a portal.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
 /// Pause before the permission to answer is checked again.
@@ -166,7 +171,7 @@ impl DownPortals {
 
     /// Binds a portal, or notes the reason of the failure.
     async fn bind(&self, Portal { number, address, .. }: Portal) -> Option<TcpListener> {
-        match TcpListener::bind(address).await {
+        match listener(address).await {
             Ok(socket) => {
                 if self.0.lock().remove(&number).is_some() {
                     tracing::info!(number, %address, "the portal listens now");
@@ -227,7 +232,7 @@ impl BoundPortal {
     /// # Errors
     /// The system's error.
     pub async fn bind(portal: Portal) -> io::Result<Self> {
-        let socket = TcpListener::bind(portal.address).await?;
+        let socket = listener(portal.address).await?;
         let portal = Portal { address: socket.local_addr()?, ..portal };
         Ok(Self { portal, socket: Some(socket) })
     }
@@ -422,6 +427,15 @@ async fn listen<S: Service>(
             }
         }
     }
+}
+
+/// A socket that listens at an address. The kernel probes idle connections, which inherit that, and ends those whose host is gone: NVMe/TCP
+/// allows hosts to send nothing for any time (KATO 0).
+async fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = TcpListener::bind(address).await?;
+    let probes = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+    SockRef::from(&socket).set_tcp_keepalive(&probes.with_retries(KEEPALIVE_RETRIES))?;
+    Ok(socket)
 }
 
 /// Moves an accepted connection to its shard.
@@ -658,5 +672,25 @@ impl<L: Link> Driver<L> {
             progress = true;
         }
         progress
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
+    use super::*;
+
+    #[test]
+    fn connections_of_hosts_that_are_gone_are_found_by_the_kernel() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let listener = listener(([127, 0, 0, 1], 0).into()).await.unwrap();
+            let _host = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().await.unwrap();
+            let accepted = SockRef::from(&accepted);
+            assert!(accepted.keepalive().unwrap());
+            assert_eq!(accepted.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
+        });
     }
 }

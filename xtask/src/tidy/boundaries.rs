@@ -217,7 +217,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("rustix", &["ashlard", "fabric", "machine"]),
     ("rustls", &["api", "cli", "fabric", "machine", "notify", "trust"]),
     ("s2n-tls", &["transport"]),
-    ("socket2", &["address"]),
+    ("socket2", &["address", "transport"]),
     (
         "tokio",
         &["api", "array", "ashlard", "fabric", "forward", "iscsi", "machine", "nvmf", "tcmu", "transport"],
