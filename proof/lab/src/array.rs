@@ -80,7 +80,17 @@ pub struct Api {
     token: String,
 }
 
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into()
+}
+
 impl Api {
+    /// The same client before its first request. A server may close a connection between requests, which a client learns
+    /// only by the next one.
+    pub fn reconnected(&self) -> Self {
+        Self { agent: agent(), url: self.url.clone(), token: self.token.clone() }
+    }
+
     /// Requests a path, such as `/metrics`, with a JSON body; returns the response as text.
     ///
     /// # Errors
@@ -364,8 +374,7 @@ impl Array {
     /// A client of the HTTP interface.
     pub fn api(&self) -> Result<Api> {
         let (url, token) = access(&self.folder)?;
-        let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
-        Ok(Api { agent: config.into(), url: url.trim_end_matches('/').to_owned(), token })
+        Ok(Api { agent: agent(), url: url.trim_end_matches('/').to_owned(), token })
     }
 
     /// Creates a host with an initiator.

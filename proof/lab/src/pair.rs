@@ -6,6 +6,7 @@ use crate::cdb;
 use crate::ceph::Pools;
 use crate::libiscsi::{self, Ending, Libiscsi, Session};
 use crate::real::make_ready;
+use crate::scratch::free_addresses;
 use crate::target::{Login, Shape, Target};
 use anyhow::{Context, Result, bail, ensure};
 use std::net::SocketAddr;
@@ -25,13 +26,24 @@ pub fn start(
     programs: &Programs,
     folder: &Path,
     place: &Pools,
+    content: (&[Shape], &[&str]),
+) -> Result<[Array; 2]> {
+    start_at(programs, folder, place, content, free_addresses()?)
+}
+
+/// The same with these addresses of their links.
+fn start_at(
+    programs: &Programs,
+    folder: &Path,
+    place: &Pools,
     (volumes, hosts): (&[Shape], &[&str]),
+    links: [SocketAddr; 2],
 ) -> Result<[Array; 2]> {
     let folders = [folder.join("a"), folder.join("b")];
     folders.iter().try_for_each(std::fs::create_dir)?;
-    let link = ["--link".to_owned(), "127.0.0.1:0".to_owned()];
+    let [of_first, of_second] = links.map(|link| ["--link".to_owned(), link.to_string()]);
     let number = ["--controller".to_owned(), "1".to_owned()];
-    let store = place.arguments().into_iter().chain(number).chain(link.clone()).collect();
+    let store = place.arguments().into_iter().chain(number).chain(of_first).collect();
     let mut first = Array::start_on(programs, &folders[0], store, None)?;
     first.fresh(volumes, hosts)?;
     // The other one joins with a token, and needs only the cluster's configuration.
@@ -39,7 +51,7 @@ pub fn start(
     let token = made["token"].as_str().context("controller add without a token")?;
     let conf = place.conf.display().to_string();
     let join = ["--join", token, "--ceph-conf", &conf].map(str::to_owned);
-    let store = join.into_iter().chain(link).collect();
+    let store = join.into_iter().chain(of_second).collect();
     let mut second = Array::prepare(programs, &folders[1], store, first.iqn())?;
     second.restart_unattended()?;
     Ok([first, second])
@@ -63,6 +75,8 @@ pub(crate) fn retry<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
 pub struct Pair {
     controllers: [Array; 2],
     portals: [SocketAddr; 2],
+    /// Where the home listens for the other controller.
+    link: SocketAddr,
 }
 
 impl Pair {
@@ -71,9 +85,10 @@ impl Pair {
     /// # Errors
     /// If one does not start.
     pub fn start(programs: &Programs, folder: &Path, place: &Pools) -> Result<Self> {
-        let controllers = start(programs, folder, place, (&[], &[]))?;
+        let links = free_addresses()?;
+        let controllers = start_at(programs, folder, place, (&[], &[]), links)?;
         let portals = [controllers[0].portals()[0], controllers[1].portals()[0]];
-        Ok(Self { controllers, portals })
+        Ok(Self { controllers, portals, link: links[0] })
     }
 
     /// Kills controller 0 or 1.
@@ -98,6 +113,16 @@ impl Pair {
     /// If it can't be started.
     pub fn restart(&mut self, number: usize) -> Result<()> {
         self.controllers[number].restart_unattended()
+    }
+
+    /// Where the home listens for the other controller.
+    pub(crate) fn link(&self) -> SocketAddr {
+        self.link
+    }
+
+    /// Stops both.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        self.controllers.iter_mut().rev().try_for_each(Array::stop)
     }
 
     /// The home, and the forwarding controller.

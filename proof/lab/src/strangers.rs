@@ -9,19 +9,25 @@
 
 mod attack;
 mod known;
+mod servers;
 
 use crate::array::{Array, Drives, Programs};
+use crate::ceph::Pools;
+use crate::pair::Pair;
 use crate::replication;
 use crate::scratch::Scratch;
 use crate::stats::Latencies;
 use crate::target::Target;
 use anyhow::{Context, Result, ensure};
 use attack::{ATTACKS, Attack, Door};
-use known::Known;
+use known::{Clients, Front, Known};
+use servers::Visitor;
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+pub use servers::ServerPrograms;
 
 /// Maximum growth of the process's resident memory over all rows, in bytes. Unproven connections are limited to about a
 /// third of it; the rest is for password hashing and memory kept by the allocator.
@@ -44,6 +50,17 @@ pub struct Options {
     pub time: Option<Duration>,
     /// Seed of random data.
     pub seed: u64,
+    /// The servers that are put beside an array, if they could be built.
+    pub servers: Option<ServerPrograms>,
+}
+
+/// A process with listeners.
+struct Attacked {
+    pid: u32,
+    log: PathBuf,
+    /// Resident memory before the first attack.
+    baseline: u64,
+    doors: Vec<Door>,
 }
 
 /// Results of a row.
@@ -67,36 +84,27 @@ pub fn run(programs: &Programs, parent: &Path, options: &Options) -> Result<()> 
 
 fn run_in(programs: &Programs, folder: &Path, options: &Options) -> Result<()> {
     let drives = Drives { count: 4, bytes: 256 << 20 };
-    let (mut array, links) = replication::start(programs, &folder.join("array"), &drives, None)?;
+    let home = folder.join("array");
+    let (mut array, links) = replication::start(programs, &home, &drives, None)?;
     array.stop()?;
     let [nvme, _] = array.serve_nvme()?;
     array.restart()?;
     let (mut peer, _) = replication::start(programs, &folder.join("peer"), &drives, None)?;
     let mut known = Known::new(&array, &peer, (nvme, links))?;
-    let doors = doors(&array, (nvme, links))?;
-    known.are_served().context("before the first row")?;
-    let quiet_us = match options.time {
-        Some(time) => Some(known.waits(time)?.at(0.99)),
-        None => None,
-    };
-    let baseline = resident_bytes(&array)?;
-    let mut held = Vec::new();
-    for door in &doors {
-        for attack in ATTACKS {
-            let name = format!("{} / {}", door.name, attack.name);
-            if !name.contains(&options.only) {
-                continue;
-            }
-            held.clear();
-            let (row, open) = row((&array, &mut known), (door, attack), (baseline, options)).context(name)?;
-            held.extend(open);
-            println!("{}", row.text(quiet_us));
-            row.check_waits(quiet_us)?;
-            array.check_alive()?;
+    let attacked = Attacked::new(array.pid()?, home.join("ashlard.log"), doors(&array, (nvme, links))?)?;
+    let mut held = attacked.rows(&mut known, options)?;
+    array.check_alive()?;
+    if let Some(programs) = &options.servers {
+        for server in servers::start(programs, &home, folder)? {
+            let mut visitor = Visitor { known: &mut known, server };
+            let server = &visitor.server;
+            let attacked = Attacked::new(server.pid(), server.log.clone(), vec![server.door()])?;
+            drop(attacked.rows(&mut visitor, options)?);
+            visitor.server.stop()?;
         }
     }
     // Attackers at every listener do not prevent the end of the process.
-    for door in &doors {
+    for door in &attacked.doors {
         held.extend((0..64).filter_map(|_| TcpStream::connect(door.address).ok()));
     }
     array.stop().context("SIGTERM while strangers are connected")?;
@@ -104,30 +112,93 @@ fn run_in(programs: &Programs, folder: &Path, options: &Options) -> Result<()> {
     peer.stop()
 }
 
-/// Runs one attack on one listener. Returns its open connections.
-fn row(
-    (array, known): (&Array, &mut Known),
-    (door, attack): (&Door, &Attack),
-    (baseline, options): (u64, &Options),
-) -> Result<(Row, Vec<TcpStream>)> {
-    let (begun, lines_before) = (Instant::now(), array.lines_logged()?);
-    let mut p99_us = None;
-    if let Some(time) = options.time {
-        p99_us = Some(measured(known, (door, attack), options.seed, time)?);
+/// Runs every row at the link of the home of two controllers that share an array in Ceph, as [`run`] does. Only the home
+/// accepts connections there.
+///
+/// # Errors
+/// The effect of an attack.
+pub fn run_controllers(programs: &Programs, parent: &Path, place: &Pools, options: &Options) -> Result<()> {
+    let scratch = Scratch::new(parent, "strangers-controllers")?;
+    let outcome = (|| {
+        let mut pair = Pair::start(programs, scratch.path(), place)?;
+        let mut front = Front::new(&mut pair)?;
+        let (pid, log) = (pair.pid()?, scratch.path().join("a/ashlard.log"));
+        let door = attack::links("link of controllers", pair.link());
+        let _held = Attacked::new(pid, log, vec![door])?.rows(&mut front, options)?;
+        pair.stop().context("SIGTERM while strangers are connected")
+    })();
+    scratch.end(outcome)
+}
+
+impl Attacked {
+    fn new(pid: u32, log: PathBuf, doors: Vec<Door>) -> Result<Self> {
+        Ok(Self { baseline: resident_bytes(pid)?, pid, log, doors })
     }
-    let held = (attack.run)(door, options.seed);
-    known.are_served()?;
-    let lines = array.lines_logged()? - lines_before;
-    let allowed = MAX_LINES + MAX_LINES_PER_SECOND * usize::try_from(begun.elapsed().as_secs())?;
-    ensure!(lines <= allowed, "{lines} lines in the log, where {allowed} are allowed");
-    let growth_bytes = resident_bytes(array)?.saturating_sub(baseline);
-    ensure!(growth_bytes <= MAX_GROWTH_BYTES, "the memory of the process grew by {} MiB", growth_bytes >> 20);
-    let name = format!("{} / {}", door.name, attack.name);
-    Ok((Row { name, connections: held.len(), lines, growth_bytes, p99_us }, held))
+
+    fn lines_logged(&self) -> Result<usize> {
+        let log = std::fs::read(&self.log).context("no log")?;
+        Ok(log.iter().filter(|byte| **byte == b'\n').count())
+    }
+
+    /// Runs the rows; returns the open connections of the last one.
+    fn rows(&self, known: &mut dyn Clients, options: &Options) -> Result<Vec<TcpStream>> {
+        known.are_served().context("before the first row")?;
+        let quiet_us = match options.time {
+            Some(time) => Some(known.waits(time)?.at(0.99)),
+            None => None,
+        };
+        let mut held = Vec::new();
+        for door in &self.doors {
+            for attack in ATTACKS {
+                let name = format!("{} / {}", door.name, attack.name);
+                if !name.contains(&options.only) {
+                    continue;
+                }
+                held.clear();
+                let (row, open) = self.row(known, (door, attack), options).context(name)?;
+                held.extend(open);
+                println!("{}", row.text(quiet_us));
+                row.check_waits(quiet_us)?;
+            }
+        }
+        Ok(held)
+    }
+
+    /// Runs one attack on one listener. Returns its open connections.
+    fn row(
+        &self,
+        known: &mut dyn Clients,
+        (door, attack): (&Door, &Attack),
+        options: &Options,
+    ) -> Result<(Row, Vec<TcpStream>)> {
+        let (begun, lines_before) = (Instant::now(), self.lines_logged()?);
+        let mut p99_us = None;
+        if let Some(time) = options.time {
+            p99_us = Some(measured(known, (door, attack), options.seed, time)?);
+        }
+        let held = (attack.run)(door, options.seed);
+        known.are_served()?;
+        let lines = self.lines_logged()? - lines_before;
+        let allowed = MAX_LINES + MAX_LINES_PER_SECOND * usize::try_from(begun.elapsed().as_secs())?;
+        ensure!(lines <= allowed, "{lines} lines in the log, where {allowed} are allowed");
+        let growth_bytes = resident_bytes(self.pid)?.saturating_sub(self.baseline);
+        ensure!(
+            growth_bytes <= MAX_GROWTH_BYTES,
+            "the memory of the process grew by {} MiB",
+            growth_bytes >> 20
+        );
+        let name = format!("{} / {}", door.name, attack.name);
+        Ok((Row { name, connections: held.len(), lines, growth_bytes, p99_us }, held))
+    }
 }
 
 /// Latency of a host while an attack is repeated, at the 99th percentile in µs.
-fn measured(known: &mut Known, (door, attack): (&Door, &Attack), seed: u64, time: Duration) -> Result<f64> {
+fn measured(
+    known: &mut dyn Clients,
+    (door, attack): (&Door, &Attack),
+    seed: u64,
+    time: Duration,
+) -> Result<f64> {
     let is_over = AtomicBool::new(false);
     let waits: Result<Latencies> = std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -166,9 +237,9 @@ impl Row {
     }
 }
 
-/// The resident memory of the process.
-pub(crate) fn resident_bytes(array: &Array) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", array.pid()?))?;
+/// The resident memory of a process.
+pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib << 10)
@@ -183,6 +254,6 @@ fn doors(array: &Array, (nvme, links): (SocketAddr, SocketAddr)) -> Result<Vec<D
         attack::iscsi(iscsi, array.iqn()),
         attack::nvme(nvme, subsystem),
         attack::api(array.api_address()),
-        attack::links(links),
+        attack::links("link of arrays", links),
     ])
 }

@@ -18,8 +18,9 @@ const CSI: &[&str] =
     &["./array/...", "./size/...", "./rig/...", "./csi/...", "./chart/...", "./cmd/ashlar-csi/..."];
 /// Packages of the Terraform provider.
 const TERRAFORM: &[&str] = &["./terraform/...", "./cmd/terraform-provider-ashlar/..."];
-/// Packages of the program for vSphere.
+/// Packages of the program for vSphere, and the program in it.
 const VSPHERE: &[&str] = &["./vsphere/...", "./cmd/ashlar-vsphere/..."];
+const VSPHERE_PROGRAM: &str = "./cmd/ashlar-vsphere";
 /// Packages of the Storage Replication Adapter, and the program in it.
 const SRA: &[&str] = &["./pin/...", "./sra/...", "./cmd/ashlar-sra/...", "./cmd/ashlar-sra-package/..."];
 const SRA_PROGRAM: &str = "./cmd/ashlar-sra";
@@ -141,9 +142,18 @@ pub fn dialect(programs: &Path) -> Result<Tally> {
 
 /// Builds that server.
 pub fn build_dialect() -> Result<PathBuf> {
+    build(DIALECT_PROGRAM)
+}
+
+/// Builds the server of the plug-in for vSphere.
+pub fn build_vsphere() -> Result<PathBuf> {
+    build(VSPHERE_PROGRAM)
+}
+
+fn build(package: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(tools())?;
-    let program = tools().join("ashlar-dialect");
-    exec(go(&["build", "-trimpath", "-buildvcs=false", "-o"]).arg(&program).arg(DIALECT_PROGRAM))?;
+    let program = tools().join(package.trim_start_matches("./cmd/"));
+    exec(go(&["build", "-trimpath", "-buildvcs=false", "-o"]).arg(&program).arg(package))?;
     Ok(program)
 }
 

@@ -113,9 +113,9 @@ pub fn sessions(rig: &mut Rig) -> Result<()> {
     connect(rig, 0)?;
     // Exclude shared allocations of the first sessions.
     drop(log_in(rig, 1, 0)?);
-    let before = resident_bytes(&rig.array)?;
+    let before = resident_bytes(rig.array.pid()?)?;
     let sessions = log_in(rig, IDLE_SESSIONS, 0)?;
-    let each = (resident_bytes(&rig.array)? - before) as f64 / sessions.len() as f64 / 1024.0;
+    let each = (resident_bytes(rig.array.pid()?)? - before) as f64 / sessions.len() as f64 / 1024.0;
     let name = format!("memory of an idle session, of {}", sessions.len());
     rig.report(name, format!("{each:.0} KiB"), "≤ 64 KiB");
     drop(sessions);

@@ -262,13 +262,21 @@ pub fn api(address: SocketAddr) -> Door {
     Door { name: "API", address, begin, attempt, claims }
 }
 
-/// The link between arrays, TLS 1.3: a ClientHello that makes the server sign, without a continuation.
-pub fn links(address: SocketAddr) -> Door {
-    let begin = client_hello(b"ashlar-link");
-    let attempt = client_hello(b"ashlar-other");
+/// A link between arrays or controllers, TLS 1.3: a ClientHello that makes the server sign, without a continuation.
+pub fn links(name: &'static str, address: SocketAddr) -> Door {
+    tls(name, address, [b"ashlar-link", b"ashlar-other"])
+}
+
+/// A server of HTTPS: as a link, with the protocol of HTTP.
+pub fn https(name: &'static str, address: SocketAddr) -> Door {
+    tls(name, address, [b"http/1.1", b"h2"])
+}
+
+fn tls(name: &'static str, address: SocketAddr, [begin, attempt]: [&[u8]; 2]) -> Door {
+    let (begin, attempt) = (client_hello(begin), client_hello(attempt));
     // A record, and a handshake message within one.
     let claims = vec![vec![22, 3, 1, 0xff, 0xff, 1], vec![22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff, 3, 3]];
-    Door { name: "link of arrays", address, begin, attempt, claims }
+    Door { name, address, begin, attempt, claims }
 }
 
 /// A ClientHello (RFC 8446 4.1.2) for an application protocol.
