@@ -106,7 +106,10 @@ pub fn short(scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Res
 }
 
 /// Prints the result of a check, and fails if another result was expected.
-fn checked(found: Result<check::Report>, amount: Amount) -> Result<()> {
+///
+/// # Errors
+/// The fault found, or that a planted one was not.
+pub fn checked(found: Result<check::Report>, amount: Amount) -> Result<()> {
     if !amount.plant {
         println!("{}", found?);
         return Ok(());
