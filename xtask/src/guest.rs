@@ -55,7 +55,7 @@ enum Home {
     /// On this machine, on files; the guest is a host of it.
     Here,
     /// The same, with two portals for NVMe/TCP and a host `nvme` that has an NQN.
-    HereNvme,
+    HereNvme(Kind),
     /// The same with a portal that requires TLS, and a guest that has a daemon for its handshakes.
     HereNvmeTls,
     /// The same with one volume, and with nvme-cli's own tests as /run/lab/tree.
@@ -168,7 +168,9 @@ const CASES: &[Case] = &[
         hosts: &[GUEST],
         volumes: &[("shared", 256, 512, &[("guest", 0)])],
     },
-    Case { name: "nvme", home: Home::HereNvme, hosts: &[], volumes: &[] },
+    // Only the newer kernel of the two can authenticate over NVMe/TCP.
+    Case { name: "nvme", home: Home::HereNvme(Kind::Peers), hosts: &[], volumes: &[] },
+    Case { name: "nvme-reuse", home: Home::HereNvme(Kind::Hosts), hosts: &[], volumes: &[] },
     Case { name: "nvme-tls", home: Home::HereNvmeTls, hosts: &[], volumes: &[] },
     Case { name: "nvme-cli", home: Home::HereNvmeCli, hosts: &[], volumes: &[] },
     Case { name: "nvmet", home: Home::Guest { kind: Kind::Peers, disk: 4 * 512 }, hosts: &[], volumes: &[] },
@@ -353,7 +355,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
     }
     let result = match case.home {
         Home::Here
-        | Home::HereNvme
+        | Home::HereNvme(_)
         | Home::HereNvmeTls
         | Home::HereNvmeCli
         | Home::HereWith(_)
@@ -380,7 +382,7 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
     let mut array = Array::start(programs, data, DRIVES, None)?;
     create_hosts_and_volumes(&array, case)?;
     let nvme = match case.home {
-        Home::HereNvme => nvme_variables(&mut array, NVME_VOLUMES)?,
+        Home::HereNvme(_) => nvme_variables(&mut array, NVME_VOLUMES)?,
         Home::HereNvmeTls => {
             let variables = nvme_variables(&mut array, NVME_VOLUMES)?;
             let port = free_port()?;
@@ -419,9 +421,9 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
     }
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
-    // Only the newer kernel of the two can authenticate over NVMe/TCP.
     let kind = match case.home {
-        Home::HereNvme | Home::HereNvmeCli => Kind::Peers,
+        Home::HereNvme(kind) => kind,
+        Home::HereNvmeCli => Kind::Peers,
         Home::HereNvmeTls => Kind::Tls,
         _ => Kind::Hosts,
     };
