@@ -438,8 +438,9 @@ fn an_exchange_goes_on_until_the_initiator_has_nothing_more_to_say() {
 fn unknown_keys_are_not_understood_and_names_are_compared_without_case() {
     let target = TARGET.to_ascii_uppercase();
     let other = target.replace("IQN", "iqN") + "X";
-    // The text, and the response; none has no keys in it.
-    let rows: [(&[(&str, &str)], &[(&str, &str)]); 5] = [
+    type Keys<'a> = &'a [(&'a str, &'a str)];
+    // The text, and the response.
+    let rows: [(Keys, Keys); 5] = [
         (&[("X-org.example.key", "1")], &[("X-org.example.key", "NotUnderstood")]),
         (&[("sENDtARGETS", ""), ("Z", "1")], &[("sENDtARGETS", "NotUnderstood"), ("Z", "NotUnderstood")]),
         (&[("SendTargets", &target)], &[("TargetName", TARGET), ("TargetAddress", "[::1]:3260,3")]),
