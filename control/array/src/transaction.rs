@@ -98,7 +98,9 @@ impl<'a> Transaction<'a> {
     /// Applies edits to the copy of a rehearsal. Otherwise returns them.
     fn rehearse(&mut self, edits: Vec<Edit>) -> Option<Vec<Edit>> {
         let Some(config) = &mut self.rehearsed else { return Some(edits) };
-        edits.into_iter().for_each(|edit| drop(config.apply(edit)));
+        for edit in edits {
+            config.apply(edit);
+        }
         None
     }
 

@@ -187,7 +187,7 @@ impl Reservations {
     fn apply(&mut self, path: &Arc<Path>, reserve: bool) {
         match reserve {
             true => self.simple = Some(Holder::Path(path.clone())),
-            false => drop(self.release_of(path)),
+            false => _ = self.release_of(path),
         }
     }
 }
