@@ -435,11 +435,10 @@ fn add_replications(metrics: &mut Exposition, replications: &[Replication]) {
         if let Some(bytes) = it.status.backlog_bytes {
             set(&backlog, &labels, &[], bytes as f64);
         }
-        set(&throughput, &labels, &[], it.status.throughput as f64);
+        set(&throughput, &labels, &[], it.status.network_bytes_per_second as f64);
         set(&rpo, &labels, &[], it.rpo_seconds as f64);
-        let transferred = &it.status.transferred;
-        set(&bytes, &labels, &[("kind", "logical")], transferred.logical_bytes as f64);
-        set(&bytes, &labels, &[("kind", "network")], transferred.wire_bytes as f64);
+        set(&bytes, &labels, &[("kind", "logical")], it.status.logical_bytes as f64);
+        set(&bytes, &labels, &[("kind", "network")], it.status.network_bytes as f64);
         set(&state, &labels, &[("state", it.status.state.name())], 1.0);
         if let Some(sync) = &it.status.sync {
             set(&changes, &labels, &[], sync.waiting as f64);

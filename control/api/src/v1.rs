@@ -15,15 +15,12 @@ mod host;
 mod label;
 mod performance;
 mod remote;
-mod replication;
 mod replication_history;
 mod route;
 mod schedule;
 mod sign_in;
 mod snapshot;
-mod store;
 mod stream;
-mod test_failover;
 mod user;
 mod volume;
 
@@ -39,7 +36,6 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Context> {
     route::routes()
         .merge(configuration::routes())
-        .merge(store::routes())
         .merge(drive::routes())
         .merge(volume::routes())
         .merge(snapshot::routes())
@@ -55,8 +51,6 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(user::routes())
         .merge(directory::routes())
         .merge(remote::routes())
-        .merge(replication::routes())
-        .merge(test_failover::routes())
         .merge(replication_history::routes())
         .merge(sign_in::routes())
         .routes(routes!(show_openapi))

@@ -4,6 +4,7 @@ use crate::array::Array;
 use crate::caller::{Caller, Credential};
 use crate::request::{Request, declare, verbs};
 use crate::service::accounts::{Member, TOKEN_MARK, Token, User, hash_password, hash_token};
+use crate::shape::{rfc3339, some_time};
 use crate::transaction::Transaction;
 use crate::verb::{Object, Verb};
 use crate::{Error, Result, check};
@@ -60,24 +61,25 @@ pub struct ChangeOwnPassword {
     pub password: Secret,
 }
 
-/// Create an API token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A new API token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewToken)]
 pub struct CreateToken {
-    /// Its name.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// Whose it is; the caller's when none is given.
+    /// Owner; the caller if omitted.
     pub user: Option<String>,
-    /// What may be done with it; what its user may when none is given, and never more.
+    /// Role; the owner's role if omitted.
     pub role: Option<Role>,
-    /// When it stops to be good, in seconds since 1970; never when none is given.
+    /// Expiry time; `null` or omitted: never.
+    #[serde(default, serialize_with = "some_time", deserialize_with = "rfc3339")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires: Option<u64>,
-    /// Whether a request with it may name the user that it acts for.
+    /// Allow the header `Ashlar-On-Behalf-Of`; `false` if omitted.
+    #[serde(default)]
     pub on_behalf: bool,
 }
-
-/// All tokens, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListTokens;
 
 verbs! {
     #![tag = "access"]
@@ -94,22 +96,18 @@ verbs! {
     /// Delete a user and its tokens
     DeleteUser { name } -> (), Change "delete" "user", Admin, about name, at DELETE "/users/{name}"
         => |tx, it| tx.delete_user(&it.name).await;
-    CreateToken -> NewToken, Change "create" "token", Admin, about name
+    /// Create an API token
+    ///
+    /// The secret is only returned in this response.
+    CreateToken -> Token, Change "create" "token", Admin, about name,
+        at POST "/tokens" 201 says "The new token, with its secret"
         => |tx, it| tx.create_token(it).await;
-    ListTokens -> Vec<Token>, Read "list" "token", Admin
+    /// List API tokens
+    ListTokens {} -> Vec<Token>, Read "list" "token", Admin, at GET "/tokens"
         => |tx, _| Ok(tx.array.accounts.tokens(&tx.array.config()));
     /// Delete an API token
     DeleteToken { name } -> (), Change "delete" "token", Admin, about name, at DELETE "/tokens/{name}"
         => |tx, it| tx.delete_token(&it.name).await;
-}
-
-/// A new token, with the secret that is shown once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewToken {
-    /// The token.
-    pub token: Token,
-    /// Its secret.
-    pub secret: Secret,
 }
 
 impl Array {
@@ -253,7 +251,7 @@ impl Transaction<'_> {
         }
     }
 
-    pub async fn create_token(&mut self, asked: CreateToken) -> Result<NewToken> {
+    pub async fn create_token(&mut self, asked: CreateToken) -> Result<Token> {
         let CreateToken { name, user, role, expires, on_behalf } = asked;
         check::name("token", &name)?;
         let now = self.now();
@@ -288,7 +286,7 @@ impl Transaction<'_> {
         let entry = TokenEntry { id, name, created: now, user: user.id, role, expires, on_behalf, hash };
         self.commit(vec![Edit::Put(Record::Token(entry.clone()))]).await?;
         self.done("token.created", "token", &entry.name, "was created");
-        Ok(NewToken { token: Token::of(&entry, &user.name), secret: Secret::new(secret) })
+        Ok(Token { secret: Some(Secret::new(secret)), ..Token::of(&entry, &user.name) })
     }
 
     pub async fn delete_token(&mut self, name: &str) -> Result<()> {

@@ -5,24 +5,30 @@ use crate::Result;
 use crate::array::Array;
 use crate::certificate_chain::expiry;
 use crate::request::verbs;
+use crate::shape::{shapes, some_time, time};
 use crate::transaction::Transaction;
 use records::{CertificateEntry, Edit, Record, Secret};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-/// The certificate as operators see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The TLS certificate of the API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Certificate {
-    /// The chain in PEM, the array's own first.
+    /// Certificate chain in PEM, the array's own certificate first.
     pub chain: String,
-    /// Since when it is used, in seconds since 1970.
+    /// Time since which it is in use.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub since: u64,
-    /// When it expires, in seconds since 1970; `None` if it does not say.
+    /// Expiry time; `null` if unknown.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires: Option<u64>,
 }
 
-/// The certificate of the API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowCertificate;
+shapes! {
+    Certificate;
+}
 
 /// Replace it; that the key belongs to it has been looked at before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,7 +41,10 @@ pub struct ReplaceCertificate {
 }
 
 verbs! {
-    ShowCertificate -> Certificate, Read "show" "certificate", Viewer
+    #![tag = "access"]
+
+    /// Get the TLS certificate
+    ShowCertificate {} -> Certificate, Read "show" "certificate", Viewer, at GET "/certificate"
         => |tx, _| Certificate::now(tx.array);
     ReplaceCertificate -> Certificate, Change "replace" "certificate", Admin
         => |tx, it| tx.replace_certificate(it.chain, &it.key).await;

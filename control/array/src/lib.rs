@@ -90,7 +90,7 @@ mod work;
 pub use ::directory::AuthorizationRequest;
 pub use access::{
     ChangeOwnPassword, ChangeUser, CreateToken, CreateUser, DeleteToken, DeleteUser, FIRST_USER, ListTokens,
-    ListUsers, NewToken, ShowOwnUser, ShowUser,
+    ListUsers, ShowOwnUser, ShowUser,
 };
 pub use alert::{ChangeAlert, ListAlerts, ShowAlert};
 pub use api_address::{ApiAddress, ChangeApiAddress, ConfirmApiAddress, ShowApiAddress};
@@ -172,7 +172,8 @@ pub use remote::{
 pub use replication::{
     ChangeReplication, CreateReplication, DeleteReplication, DemoteReplication, ListReplications,
     PauseReplication, PromoteReplication, ReplicatedVolume, Replication, ReplicationChange,
-    ResumeReplication, ShowReplication, SyncReplication,
+    ReplicationDemotion, ReplicationPromotion, ResumeReplication, ShowReplication, SyncReplication,
+    TestConnection,
 };
 pub use request::{ReadPart, Request, Routed, Shown, Visitor};
 pub use restore::{Overwrite, RestoreVolume};
@@ -193,7 +194,7 @@ pub use service::metering::{
 };
 pub use service::mirrors::SyncStatus;
 pub use service::notifier::Notifier;
-pub use service::replicas::{Demotion, ReplicationState, ReplicationStatus, Transferred};
+pub use service::replication_status::{Demotion, ReplicationState, ReplicationStatus};
 pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
 pub use service::usage_meter::Usage;
@@ -208,7 +209,7 @@ pub use snapshot::{
 };
 pub use status::{ArrayStatus, BriefStatus, Encryption, MemoryLimit, OpenAlerts, Settings, Space, State};
 pub use store::{ShowStore, Store};
-pub use test_failover::{StartTestFailover, StopTestFailover};
+pub use test_failover::{NewTestFailover, StartTestFailover, StopTestFailover};
 pub use text::is_visible;
 pub use time::ConfirmTime;
 pub use upgrade::{CommitUpgrade, Format, FormatPart, ShowUpgrade, Upgrade};

@@ -4,39 +4,50 @@
 use crate::array::Array;
 use crate::request::verbs;
 use crate::service::point_retention::{Received, received};
+use crate::shape::{shapes, some_time, time};
 use crate::transaction::Transaction;
 use crate::{Error, Result, check};
 use block::DiskId;
 use records::{Config, Edit, Labels, Named, Record, ReplicaVolume, ReplicationEntry, SnapshotEntry, Stage};
 use replication::{Point, Written};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A point of a replication.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ReplicationPoint {
-    /// Its number, the same on both arrays.
+    /// Number, the same on both arrays.
     pub number: u64,
-    /// When it was taken, in seconds since 1970, by the clock of the source.
+    /// Time at which it was taken, by the clock of the source.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub taken: u64,
-    /// When this array has made its snapshots, in seconds since 1970.
+    /// Time since which this array has it.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub received: u64,
-    /// Retention lock: it can't be deleted before this time, in seconds since 1970.
-    pub kept_until: Option<u64>,
-    /// Both arrays have it.
+    /// Time until which it can't be deleted; `null`: no retention lock.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub retain_until: Option<u64>,
+    /// Whether both arrays have it.
     pub complete: bool,
-    /// Names of the users' snapshots that it was taken from; none if it was taken of the volumes.
+    /// Snapshots of the source that it was taken from; empty if it was taken of the volumes.
     pub snapshots: Vec<String>,
 }
 
-/// The points of a replication on this array, the oldest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListReplicationPoints {
-    /// The replication.
-    pub name: String,
+shapes! {
+    ReplicationPoint: "ReplicationPoints" "Points of a replication." "Sorted by number";
 }
 
 verbs! {
-    ListReplicationPoints -> Vec<ReplicationPoint>, Read "list" "replication point", Viewer, about name
+    #![tag = "replications"]
+
+    /// List points of a replication
+    ///
+    /// Those on this array. Any complete one of a target can be tested or promoted.
+    ListReplicationPoints { name } -> Vec<ReplicationPoint>, Read "list" "replication point", Viewer, about name,
+        at GET "/replications/{name}/points" says "The points"
         => |tx, it| {
             let config = tx.array.config();
             config.replications.named(&it.name).map(|found| tx.array.replication_points(found))
@@ -51,7 +62,7 @@ impl Array {
                 number,
                 taken: point.taken,
                 received: time,
-                kept_until: Some(kept_until).filter(|until| *until > self.clock.retention_now()),
+                retain_until: Some(kept_until).filter(|until| *until > self.clock.retention_now()),
                 complete: point.digest.is_some(),
                 snapshots: point.snapshots,
             }

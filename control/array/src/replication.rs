@@ -5,250 +5,288 @@
 use crate::array::Array;
 use crate::request::verbs;
 use crate::service::mirrors::{check_mode, set_mode};
-use crate::service::replicas::ReplicationStatus;
 use crate::service::replication_env::ReplicationEnv;
+use crate::service::replication_status::ReplicationStatus;
 use crate::service::{point_retention, windows};
+use crate::shape::{digits, shapes, some_digits, time};
 use crate::transaction::Transaction;
 use crate::view::{Connection, SubjectName};
+use crate::window::WeeklyWindow;
 use crate::{Error, Result, check};
 use block::DiskId;
 use history::Severity;
 use records::{
     Config, Edit, LostSession, Named, OnLinkLoss, Record, RemoteArrayEntry, ReplicaVolume, ReplicationEntry,
-    ReplicationId, ReplicationMode, ReplicationRole, Rule, Stage, Subject, VolumeEntry, Window,
+    ReplicationId, ReplicationMode, ReplicationRole, Rule, Stage, Subject, VolumeEntry, Window, present,
 };
 use replication::{Source, Target};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// Shortest and longest RPO, in seconds.
 const RPO_SECONDS: std::ops::RangeInclusive<u64> = 5..=7 * 86_400;
 /// Maximum number of replications.
 pub const MAX_REPLICATIONS: usize = 1000;
 
-/// A replication as operators see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A replication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Replication {
-    /// Its name here.
+    /// Name on this array.
     pub name: String,
-    /// Its identity, the same on both arrays.
+    /// Permanent identifier, the same on both arrays: 16 hex digits.
+    #[schema(value_type = String)]
     pub id: ReplicationId,
-    /// When it was created, in seconds since 1970.
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// The name of the other array.
+    /// Name of the other array.
     pub remote_array: String,
     /// Which end this array is.
     pub role: ReplicationRole,
-    /// When writes are acknowledged.
+    /// When a write is acknowledged.
     pub mode: ReplicationMode,
-    /// On the source of a synchronous one: what becomes of writes while the other array is out of reach.
+    /// Policy for writes while the other array is out of reach; `null` for an asynchronous replication, and on the target.
     pub on_link_loss: Option<OnLinkLoss>,
-    /// The witness: the remote array that decides which array continues alone, by its name here; on a target that is
-    /// not paired with it by its fingerprint.
+    /// Witness: the remote array that decides which of the two continues alone after a loss; on a target that is not
+    /// paired with it the SHA-256 of its certificate. `null`: an operator decides.
     pub witness: Option<String>,
-    /// The volume or group, by its name on the source; `None` if it is not known yet.
-    pub subject: Option<SubjectName>,
-    /// Maximum age of the newest complete point, in seconds.
+    /// Volume, by its name on the source; `null` for a group.
+    pub volume: Option<String>,
+    /// Volume group, by its name on the source; `null` for a volume.
+    pub group: Option<String>,
+    /// Recovery point objective: maximum age of the newest complete point.
     pub rpo_seconds: u64,
-    /// Windows in which the source takes and transfers no point unless an operator asks for it.
-    pub blackouts: Vec<Window>,
-    /// Snapshots of all of its volumes that users and schedules take are replicated as well; `None` on the target.
+    /// Weekly windows in which no point is taken or transferred unless an operator asks for it. A setting of the source.
+    pub blackouts: Vec<WeeklyWindow>,
+    /// Whether snapshots of all of its volumes that users and schedules take are replicated as well; `null` on the target.
     pub replicate_snapshots: Option<bool>,
-    /// Points of such snapshots that the target keeps; `None` on the source.
+    /// Points of such snapshots that the target retains, besides the others; `null` on the source.
     pub keep_snapshots: Option<u32>,
-    /// Complete points that the target keeps; `None` on the source.
+    /// Complete points that the target retains; `null` on the source.
     pub keep_points: Option<u32>,
-    /// Which older points the target keeps; empty on the source.
+    /// Rules that keep older points on the target: of each period the first point, of the newest periods. Empty on the source.
     pub keep_rules: Vec<Rule>,
-    /// For how long the target locks points that arrive from now on, in seconds; `None` on the source.
+    /// Retention lock of points that arrive from now on: seconds during which they can't be deleted; `null` on the source.
     pub lock_seconds: Option<u64>,
-    /// What runs.
+    /// Progress.
+    #[serde(rename = "progress")]
     pub status: ReplicationStatus,
-    /// Its volumes; on the target none until it is known which.
+    /// Volumes; on the target empty until the first transfer.
     pub volumes: Vec<ReplicatedVolume>,
-    /// Names of the volumes that the target was promoted with.
+    /// Volumes that the target was promoted with.
     pub promoted_volumes: Vec<String>,
-    /// Names of the clones for a test of a failover.
+    /// Clones of a point to test a failover.
     pub test_volumes: Vec<String>,
-    /// Which hosts see the clones.
-    pub test_connections: Vec<Connection>,
+    /// Hosts and host groups to which these clones are connected.
+    pub test_connections: Vec<TestConnection>,
 }
 
 /// A volume of a replication.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ReplicatedVolume {
-    /// Its identity on the source.
+    /// Permanent identifier on the source: 32 hex digits.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
     pub id: DiskId,
-    /// Its name on the source.
+    /// Name on the source.
     pub name: String,
-    /// On the target: the volume that it was promoted with.
+    /// Permanent identifier of the volume that the target was promoted with; `null` if it was not, and on the source.
+    #[serde(rename = "promoted_id", serialize_with = "some_digits")]
+    #[schema(value_type = Option<String>)]
     pub promoted: Option<DiskId>,
-    /// On the target: the clone for a test of a failover.
+    /// Permanent identifier of the clone to test a failover; `null` if none is tested, and on the source.
+    #[serde(rename = "test_id", serialize_with = "some_digits")]
+    #[schema(value_type = Option<String>)]
     pub test: Option<DiskId>,
 }
 
-/// All replications, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListReplications;
-
-/// One replication.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowReplication {
-    /// Its name.
-    pub name: String,
+shapes! {
+    Replication: "Replications" "Replications." "Sorted by name";
 }
 
-/// Replicate a volume or a volume group to a remote array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A clone that a host sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct TestConnection {
+    /// The clone.
+    pub volume: String,
+    /// Host; `null` for a host group.
+    pub host: Option<String>,
+    /// Host group; `null` for a host.
+    pub host_group: Option<String>,
+    /// LUN; over NVMe/TCP the namespace LUN + 1.
+    pub lun: u16,
+}
+
+/// A new replication of a `volume` or a `group`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewReplication)]
 pub struct CreateReplication {
-    /// Its name.
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// What to replicate.
-    pub subject: SubjectName,
-    /// The remote array.
+    /// Volume. Not allowed with `group`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// Volume group. Not allowed with `volume`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Remote array.
     pub remote_array: String,
-    /// Maximum age of the newest complete point, in seconds.
+    /// Recovery point objective in seconds.
+    #[schema(minimum = 5, maximum = 604_800)]
     pub rpo_seconds: u64,
-    /// When writes are acknowledged.
+    /// When a write is acknowledged; default `async`. Of a synchronous replication points are transferred only until
+    /// both arrays are the same.
+    #[serde(default)]
     pub mode: ReplicationMode,
-    /// Policy for writes of a synchronous replication while the other array is out of reach; `None`: they continue.
+    /// Policy for writes while the other array is out of reach; default `continue`. Only with the mode `sync`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_link_loss: Option<OnLinkLoss>,
-    /// The witness: the remote array that decides which array continues alone.
+    /// Witness: a third array that decides which of the two continues alone after a loss. Both must be paired with
+    /// it. Default: none. Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<String>,
-    /// Windows in which no point is taken or transferred unless an operator asks for it.
+    /// Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none. Only with the mode
+    /// `async`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub blackouts: Vec<Window>,
+    pub blackouts: Vec<WeeklyWindow>,
 }
 
-/// Change a replication.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeReplication {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: ReplicationChange,
-}
-
-/// What to change of a replication; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Changes to a replication. Omitted fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ReplicationChange {
-    /// Another name here.
+    /// New name on this array.
     pub name: Option<String>,
-    /// Another RPO in seconds, on the source.
+    /// Recovery point objective in seconds. On the source only.
     pub rpo_seconds: Option<u64>,
-    /// When writes are acknowledged, on the source.
+    /// When a write is acknowledged. On the source only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ReplicationMode>,
-    /// Policy for writes of a synchronous replication while the other array is out of reach, on the source.
+    /// Policy for writes of a synchronous replication while the other array is out of reach. On the source only.
+    /// With `continue` a source whose writes are stopped continues alone at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_link_loss: Option<OnLinkLoss>,
-    /// The witness, or none, on the source.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Witness: a third array that decides which of the two continues alone after a loss; `null`: an operator decides. Setting it
+    /// sets `on_link_loss` to `stop`. On the source only.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub witness: Option<Option<String>>,
-    /// Windows in which no point is taken or transferred unless an operator asks for it: all of them, on the source.
+    /// Complete list of the weekly windows in which no point is taken or transferred unless an operator asks for it. On the
+    /// source only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub blackouts: Option<Vec<Window>>,
-    /// Whether snapshots of users and schedules are replicated, on the source.
+    pub blackouts: Option<Vec<WeeklyWindow>>,
+    /// Whether snapshots of all of its volumes that users and schedules take are replicated as well. On the source only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicate_snapshots: Option<bool>,
-    /// Points of such snapshots to keep, on the target.
+    /// Points of such snapshots to retain. On the target only.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
     pub keep_snapshots: Option<u32>,
-    /// Complete points to keep, on the target.
+    /// Complete points to retain. On the target only.
+    #[schema(minimum = 1, maximum = 1000)]
     pub keep_points: Option<u32>,
-    /// Rules that keep older points: all of them, on the target.
+    /// Complete list of the rules that keep older points. On the target only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_rules: Option<Vec<Rule>>,
-    /// Retention lock of points that arrive from now on, in seconds, on the target.
+    /// Retention lock of points that arrive from now on: seconds during which they can't be deleted. On the target only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock_seconds: Option<u64>,
 }
 
-/// Delete a replication with its points on this array. Volumes stay. The other array has to delete it as well.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteReplication {
-    /// Its name.
-    pub name: String,
-}
-
-/// Take a point now, and transfer it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SyncReplication {
-    /// Its name.
-    pub name: String,
-}
-
-/// Transfer nothing until it is resumed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PauseReplication {
-    /// Its name.
-    pub name: String,
-}
-
-/// Go on with a replication that was paused, or that was split and is not any more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ResumeReplication {
-    /// Its name.
-    pub name: String,
-}
-
-/// Make volumes of the last complete point, for hosts to use on the target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PromoteReplication {
-    /// Its name.
-    pub name: String,
-    /// Although the source may still take writes, which are lost then.
+/// How to promote a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicationPromotion {
+    /// Promote although the source may still take writes, which the target does not have; default false.
+    #[serde(default)]
     pub force: bool,
-    /// The point, by its number; the newest one if none is given.
+    /// Number of the point; default: the newest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<u64>,
 }
 
-/// End the use of volumes on this array: they take no writes any more. A source transfers a last point.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DemoteReplication {
-    /// Its name.
-    pub name: String,
-    /// Demote although the other array lacks data, which this array loses.
+/// How to demote a replication.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicationDemotion {
+    /// Demote although the other array lacks data, which this array loses; default false.
+    #[serde(default)]
     pub force: bool,
 }
 
 verbs! {
-    ListReplications -> Vec<Replication>, Read "list" "replication", Viewer
+    #![tag = "replications"]
+
+    /// List replications
+    ListReplications {} -> Vec<Replication>, Read "list" "replication", Viewer, at GET "/replications"
         => |tx, _| {
             let config = tx.array.config();
             Ok(config.replications.iter().map(|found| tx.array.replication(&config, found)).collect())
         };
-    ShowReplication -> Replication, Read "show" "replication", Viewer, about name
+    /// Get a replication
+    ShowReplication { name } -> Replication, Read "show" "replication", Viewer, about name, at GET "/replications/{name}"
         => |tx, it| {
             let config = tx.array.config();
             config.replications.named(&it.name).map(|found| tx.array.replication(&config, found))
         };
-    CreateReplication -> Replication, Change "create" "replication", Operator, about name
+    /// Create a replication
+    ///
+    /// The remote array has it as well after the first transfer has begun.
+    CreateReplication -> Replication, Change "create" "replication", Operator, about name, at POST "/replications" 201
         => |tx, it| tx.create_replication(it).await;
-    ChangeReplication -> Replication, Exchange "change" "replication", Operator, about name
+    /// Change a replication
+    ChangeReplication { name; body change: ReplicationChange } -> Replication, Exchange "change" "replication", Operator,
+        about name, at PATCH "/replications/{name}"
         => |tx, it| tx.change_replication(&it.name, it.change).await;
-    DeleteReplication -> (), Exchange "delete" "replication", Admin, about name
+    /// Delete a replication
+    ///
+    /// Its points on this array are deleted; volumes are kept. Delete it on the other array as well.
+    DeleteReplication { name } -> (), Exchange "delete" "replication", Admin, about name, at DELETE "/replications/{name}"
         => |tx, it| tx.delete_replication(&it.name).await;
-    SyncReplication -> Replication, Change "sync" "replication", Operator, about name
+    /// Transfer a point now
+    ///
+    /// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a
+    /// new point, so that the target can be tested with what is there now.
+    SyncReplication { name } -> Replication, Change "sync" "replication", Operator, about name,
+        at POST "/replications/{name}/sync"
         => |tx, it| tx.sync_replication(&it.name);
-    PauseReplication -> Replication, Exchange "pause" "replication", Operator, about name
+    /// Pause a replication
+    ///
+    /// On either array. An interrupted transfer is resumed where it was. The source of a synchronous replication that is paused there
+    /// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
+    PauseReplication { name } -> Replication, Exchange "pause" "replication", Operator, about name,
+        at POST "/replications/{name}/pause"
         => |tx, it| tx.pause_replication(&it.name, true).await;
-    ResumeReplication -> Replication, Change "resume" "replication", Operator, about name
+    /// Resume a replication
+    ResumeReplication { name } -> Replication, Change "resume" "replication", Operator, about name,
+        at POST "/replications/{name}/resume"
         => |tx, it| tx.pause_replication(&it.name, false).await;
-    PromoteReplication -> Replication, Exchange "promote" "replication", Admin, about name
-        => |tx, it| tx.promote_replication(&it.name, it.force, it.point).await;
-    DemoteReplication -> Replication, Exchange "demote" "replication", Admin, about name
-        => |tx, it| tx.demote_replication(&it.name, it.force).await;
+    /// Promote the target of a replication
+    ///
+    /// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+    /// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+    /// through no more.
+    PromoteReplication { name; body change: ReplicationPromotion } -> Replication, Exchange "promote" "replication", Admin,
+        about name, at POST "/replications/{name}/promote"
+        => |tx, it| tx.promote_replication(&it.name, it.change.force, it.change.point).await;
+    /// Demote the volumes of a replication
+    ///
+    /// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+    /// With `force`, on the array that loses its changes after both arrays were written to.
+    DemoteReplication { name; body change: ReplicationDemotion } -> Replication, Exchange "demote" "replication", Admin,
+        about name, at POST "/replications/{name}/demote"
+        => |tx, it| tx.demote_replication(&it.name, it.change.force).await;
 }
 
 impl Transaction<'_> {
     pub async fn create_replication(&mut self, new: CreateReplication) -> Result<Replication> {
         let CreateReplication {
             name,
-            subject,
+            volume,
+            group,
             remote_array,
             rpo_seconds,
             mode,
@@ -258,7 +296,8 @@ impl Transaction<'_> {
         } = new;
         check::name(ReplicationEntry::NOUN, &name)?;
         check_rpo(rpo_seconds)?;
-        windows::check_blackouts(&blackouts)?;
+        let subject = SubjectName::of(volume, group)?;
+        let blackouts = recorded(&blackouts)?;
         let (id, created) = (ReplicationId(self.id64()), self.now());
         let entry = {
             let config = self.array.config();
@@ -336,8 +375,7 @@ impl Transaction<'_> {
         }
         if let Some(blackouts) = change.blackouts {
             require(&entry, ReplicationRole::Source, "blackouts are set")?;
-            windows::check_blackouts(&blackouts)?;
-            new.blackouts = blackouts;
+            new.blackouts = recorded(&blackouts)?;
         }
         if let Some(replicate) = change.replicate_snapshots {
             require(&entry, ReplicationRole::Source, "whether snapshots are replicated is set")?;
@@ -616,6 +654,13 @@ pub(crate) fn put(entry: &ReplicationEntry) -> Edit {
     Edit::Put(Record::Replication(entry.clone()))
 }
 
+/// Windows as they are recorded, if they are fit for blackouts.
+fn recorded(windows: &[WeeklyWindow]) -> Result<Vec<Window>> {
+    let recorded = windows.iter().map(WeeklyWindow::window).collect::<Result<Vec<_>>>()?;
+    windows::check_blackouts(&recorded)?;
+    Ok(recorded)
+}
+
 fn replicated_volumes(config: &Config, entry: &ReplicationEntry) -> Vec<ReplicatedVolume> {
     let volume = |id, name: &str| {
         let made = |volumes: &[ReplicaVolume]| {
@@ -652,16 +697,10 @@ pub(crate) fn require(entry: &ReplicationEntry, role: ReplicationRole, what: &st
 
 impl Array {
     pub(crate) fn replication(&self, config: &Config, entry: &ReplicationEntry) -> Replication {
-        let subject = match entry.subject {
-            Some(Subject::Volume(id)) => {
-                config.volumes.get(id).map(|it| SubjectName::Volume(it.name.clone()))
-            }
-            Some(Subject::Group(id)) => config.groups.get(id).map(|it| SubjectName::Group(it.name.clone())),
-            None => match (&entry.group, entry.volumes.first()) {
-                (Some(group), _) => Some(SubjectName::Group(group.clone())),
-                (None, Some(volume)) => Some(SubjectName::Volume(volume.name.clone())),
-                (None, None) => None,
-            },
+        let (volume, group) = match (entry.subject, &entry.group) {
+            (Some(subject), _) => config.subject_names(subject),
+            (None, Some(group)) => (None, Some(group.clone())),
+            (None, None) => (entry.volumes.first().map(|volume| volume.name.clone()), None),
         };
         let remote = config.remote_arrays.get(entry.remote);
         let is_target = entry.role == ReplicationRole::Target;
@@ -677,9 +716,10 @@ impl Array {
             mode: entry.mode,
             on_link_loss: entry.mirrors().then_some(entry.on_link_loss),
             witness: self.witness_of(entry).map(|it| it.name).or_else(|| entry.witness_fingerprint.clone()),
-            subject,
+            volume,
+            group,
             rpo_seconds: entry.rpo_seconds,
-            blackouts: entry.blackouts.clone(),
+            blackouts: entry.blackouts.iter().cloned().map(WeeklyWindow::from).collect(),
             replicate_snapshots: (!is_target).then_some(entry.replicate_snapshots),
             keep_snapshots: is_target.then_some(entry.keep_snapshots),
             keep_points: is_target.then_some(entry.keep_points),
@@ -693,6 +733,12 @@ impl Array {
                 .test
                 .iter()
                 .flat_map(|it| self.connections_of(config, it.volume))
+                .map(|Connection { volume, host, host_group, lun, .. }| TestConnection {
+                    volume,
+                    host,
+                    host_group,
+                    lun,
+                })
                 .collect(),
         }
     }

@@ -24,19 +24,17 @@ use records::{
     ReplicationRole, Subject,
 };
 use replication::{Counterpart, Digest, Point, Reversal, Written};
-use serde::Serialize;
 use tokio::time::timeout;
 
-/// Make the promoted array the source, and the other array its target. What changes since the last common point is
-/// transferred.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReverseReplication {
-    /// Its name.
-    pub name: String,
-}
-
 verbs! {
-    ReverseReplication -> Replication, Exchange "reverse" "replication", Admin, about name
+    #![tag = "replications"]
+
+    /// Reverse a replication
+    ///
+    /// On the array that was promoted: it becomes the source, and the other array its target, which has to be demoted. What
+    /// changes since the last common point is transferred.
+    ReverseReplication { name } -> Replication, Exchange "reverse" "replication", Admin, about name,
+        at POST "/replications/{name}/reverse"
         => |tx, it| tx.reverse_replication(&it.name).await;
 }
 

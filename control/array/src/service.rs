@@ -24,6 +24,7 @@ pub(crate) mod replica_conditions;
 pub(crate) mod replicas;
 pub(crate) mod replication_env;
 pub(crate) mod replication_meter;
+pub(crate) mod replication_status;
 pub(crate) mod schedules;
 pub(crate) mod scrub;
 pub(crate) mod sealed_store;

@@ -191,3 +191,11 @@ pub fn rfc3339<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>
 pub fn exposed<S: Serializer>(secret: &records::Secret, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(secret.expose())
 }
+
+/// A secret that is shown once, if there is one to show.
+pub fn some_exposed<S: Serializer>(
+    secret: &Option<records::Secret>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    secret.as_ref().map(records::Secret::expose).serialize(serializer)
+}

@@ -11,41 +11,48 @@ use records::{
     ChosenLun, ConnectionEntry, DiskEntry, Edit, Named, Peer, Record, ReplicationEntry, ReplicationRole,
     VolumeEntry,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-/// Clone the last complete point, to test a failover while replication continues.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StartTestFailover {
-    /// Its name.
-    pub name: String,
-    /// The hosts and host groups that see the clones.
-    pub peers: Vec<PeerName>,
-    /// The point, by its number; the newest one if none is given.
+/// A test of a failover.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewTestFailover {
+    /// Hosts to which the clones are connected.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// Host groups to which the clones are connected.
+    #[serde(default)]
+    pub host_groups: Vec<String>,
+    /// Number of the point; default: the newest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<u64>,
 }
 
-/// Delete the clones of a test of a failover.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StopTestFailover {
-    /// Its name.
-    pub name: String,
-}
-
 verbs! {
-    StartTestFailover -> Replication, Change "start" "test failover", Operator, about name
-        => |tx, it| tx.start_test_failover(&it.name, &it.peers, it.point).await;
-    StopTestFailover -> Replication, Change "stop" "test failover", Operator, about name
+    #![tag = "replications"]
+
+    /// Start a test failover
+    ///
+    /// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+    /// continues. Each host gets the clones at its lowest free LUNs.
+    StartTestFailover { name; optional change: NewTestFailover } -> Replication, Change "start" "test failover", Operator,
+        about name, at POST "/replications/{name}/test-failover" says "The replication"
+        => |tx, it| tx.start_test_failover(&it.name, it.change).await;
+    /// Stop a test failover
+    ///
+    /// The clones are disconnected from the hosts with which the test was started, and deleted with what was written to them. They
+    /// must not be connected to others.
+    StopTestFailover { name } -> Replication, Change "stop" "test failover", Operator, about name,
+        at DELETE "/replications/{name}/test-failover" says "The replication"
         => |tx, it| tx.stop_test_failover(&it.name).await;
 }
 
 impl Transaction<'_> {
-    pub async fn start_test_failover(
-        &mut self,
-        name: &str,
-        peers: &[PeerName],
-        point: Option<u64>,
-    ) -> Result<Replication> {
+    pub async fn start_test_failover(&mut self, name: &str, wanted: NewTestFailover) -> Result<Replication> {
+        let NewTestFailover { hosts, host_groups, point } = wanted;
+        let hosts = hosts.into_iter().map(PeerName::Host);
+        let peers = hosts.chain(host_groups.into_iter().map(PeerName::HostGroup));
         let entry = self.replication_named(name)?;
         require(&entry, ReplicationRole::Target, "a failover is tested")?;
         if !entry.test.is_empty() {
@@ -54,7 +61,7 @@ impl Transaction<'_> {
         let point = self.point_of(&entry, point)?;
         let mut test_peers = {
             let config = self.array.config();
-            peers.iter().map(|peer| peer_named(&config, peer)).collect::<Result<Vec<_>>>()?
+            peers.map(|peer| peer_named(&config, &peer)).collect::<Result<Vec<_>>>()?
         };
         test_peers.sort();
         test_peers.dedup();

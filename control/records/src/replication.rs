@@ -10,41 +10,42 @@ use crate::table::Named;
 use crate::window::Window;
 use block::DiskId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 identities! {
     /// Stable identity of a replication: the same on both arrays.
     ReplicationId;
 }
 
-/// Role of an array in a replication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Which end of a replication this array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ReplicationRole {
-    /// The array has the volumes.
+    /// It has the volumes.
     Source,
-    /// The array gets their points.
+    /// It gets their points.
     Target,
 }
 
-/// Acknowledgement mode of a replicated volume's writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ReplicationMode {
-    /// After the source has the write: points are transferred later.
+    /// When the source has it: points are transferred later.
     #[default]
     Async,
-    /// After both arrays have the write.
+    /// When both arrays have it.
     Sync,
 }
 
 /// Policy for writes of a synchronous replication while the other array is out of reach.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OnLinkLoss {
-    /// The source acknowledges writes alone.
+    /// The source acknowledges them alone; they are lost if it is lost before both arrays are the same again.
     #[default]
     Continue,
-    /// Writes wait, and fail after a time.
+    /// They wait, and are refused after 20 seconds until both arrays are the same again.
     Stop,
 }
 

@@ -19,7 +19,7 @@ use axum::routing::{MethodFilter, on};
 use utoipa::openapi::path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::{ResponseBuilder, Responses};
-use utoipa::openapi::schema::Schema;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::{Content, HttpMethod, PathItem, Ref, RefOr, Required};
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -133,7 +133,15 @@ fn operation<R: Routed>() -> OperationBuilder {
         operation = operation.parameter(parameter);
     }
     if route.body != BodyForm::None {
-        let content = Content::new(Some(reference::<R::Body>()));
+        let whole = RefOr::<Schema>::from(reference::<R::Body>());
+        let schema = match route.body {
+            BodyForm::Optional => {
+                let none = ObjectBuilder::new().schema_type(Type::Null);
+                OneOfBuilder::new().item(whole).item(none).into()
+            }
+            _ => whole,
+        };
+        let content = Content::new(Some(schema));
         let body = RequestBodyBuilder::new().content("application/json", content);
         let required = (route.body == BodyForm::Required).then_some(Required::True);
         operation = operation.request_body(Some(body.required(required).build()));

@@ -1,14 +1,13 @@
 //! Access control: sessions, users, API tokens, and the TLS certificate.
 
-use super::handler::{Answer, Created, operations, perform, present, utc};
+use super::handler::{Answer, operations, perform, utc};
 use crate::Context;
 use crate::auth::{self, Operator};
-use crate::body::{Asked, Body, Named};
-use crate::list::{List, PARTIAL, PartialList, list};
+use crate::body::{Body, Named};
 use crate::problem::{Problem, Problems};
 use crate::session::COOKIE;
 use crate::tls::{Peer, check_certificate};
-use array::{Role, Secret, User};
+use array::{Certificate, Role, Secret, User};
 use axum::Json;
 use axum::extract::{ConnectInfo, State};
 use axum::http::header::{HeaderMap, SET_COOKIE};
@@ -23,8 +22,7 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(routes!(log_in, show_session, log_out))
         .routes(operations!(show_user: ShowUser, change_user: ChangeUser))
-        .routes(operations!(list_tokens: ListTokens, create_token: CreateToken))
-        .routes(operations!(show_certificate: ShowCertificate, replace_certificate: ReplaceCertificate))
+        .routes(operations!(replace_certificate: ReplaceCertificate))
 }
 
 /// Log-in credentials.
@@ -244,109 +242,6 @@ async fn change_user(
     Ok(Json(it))
 }
 
-/// An API token.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ApiToken {
-    /// Name.
-    name: String,
-    /// Owner.
-    user: String,
-    /// Role; never more than the owner's.
-    role: Role,
-    /// Creation time.
-    #[schema(format = DateTime)]
-    created: String,
-    /// Expiry time; `null`: never.
-    #[schema(format = DateTime)]
-    expires: Option<String>,
-    /// Requests may name the user they are made for, in the header `Ashlar-On-Behalf-Of`. The audit log and events
-    /// record the name; permissions stay those of the token.
-    on_behalf: bool,
-    /// The secret; only returned on creation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
-}
-
-/// API tokens.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ApiTokens {
-    /// Sorted by name unless `sort` is given.
-    items: Vec<ApiToken>,
-    /// Total count, regardless of `limit` and `offset`.
-    total: usize,
-}
-
-/// A new API token.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewToken {
-    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
-    name: String,
-    /// Owner; the caller if omitted.
-    user: Option<String>,
-    /// Role; the owner's role if omitted.
-    role: Option<Role>,
-    /// Expiry time; `null` or omitted: never.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires: Option<Option<String>>,
-    /// Allow the header `Ashlar-On-Behalf-Of`; `false` if omitted.
-    #[serde(default)]
-    on_behalf: bool,
-}
-
-/// List API tokens
-#[utoipa::path(get, path = "/api/v1/tokens", tag = "access", params(List), responses(
-    (status = 200, description = "The tokens", content((ApiTokens = "application/json"), (PartialList = PARTIAL))),
-    Problems,
-))]
-async fn list_tokens(
-    operator: Operator,
-    State(context): State<Context>,
-    Asked(part): Asked<List>,
-) -> Result<Response, Problem> {
-    let tokens = perform(operator, &context, array::ListTokens).await?;
-    let tokens = tokens.into_iter().map(ApiToken::from).collect::<Vec<_>>();
-    list(tokens, part)
-}
-
-/// Create an API token
-///
-/// The secret is only returned in this response.
-#[utoipa::path(post, path = "/api/v1/tokens", tag = "access", request_body = NewToken, responses(
-    (status = 201, description = "The new token, with its secret", body = ApiToken),
-    Problems,
-))]
-async fn create_token(
-    operator: Operator,
-    State(context): State<Context>,
-    Body(NewToken { name, user, role, expires, on_behalf }): Body<NewToken>,
-) -> Created<ApiToken> {
-    let seconds = |text: String| {
-        array::seconds(&text).ok_or_else(|| {
-            Problem::rejected(StatusCode::BAD_REQUEST, "write a time such as 2030-01-01T00:00:00Z".into())
-        })
-    };
-    let expires = expires.flatten().map(seconds).transpose()?;
-    let action = array::CreateToken { name, user, role, expires, on_behalf };
-    let array::NewToken { token, secret } = perform(operator, &context, action).await?;
-    let secret = Some(secret.expose().to_owned());
-    Ok((StatusCode::CREATED, Json(ApiToken { secret, ..token.into() })))
-}
-
-/// The TLS certificate of the API.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Certificate {
-    /// Certificate chain in PEM, the array's own certificate first.
-    chain: String,
-    /// Time since which it is in use.
-    #[schema(format = DateTime)]
-    since: String,
-    /// Expiry time; `null` if unknown.
-    #[schema(format = DateTime)]
-    expires: Option<String>,
-}
-
 /// A new certificate with its private key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -356,16 +251,6 @@ struct NewCertificate {
     /// Private key in PEM.
     #[schema(format = Password)]
     key: String,
-}
-
-/// Get the TLS certificate
-#[utoipa::path(get, path = "/api/v1/certificate", tag = "access", responses(
-    (status = 200, description = "The certificate", body = Certificate),
-    Problems,
-))]
-async fn show_certificate(operator: Operator, State(context): State<Context>) -> Answer<Certificate> {
-    let it = perform(operator, &context, array::ShowCertificate).await?;
-    Ok(Json(it.into()))
 }
 
 /// Replace the TLS certificate
@@ -383,19 +268,5 @@ async fn replace_certificate(
     check_certificate(&chain, &key).map_err(|wrong| Problem::rejected(StatusCode::BAD_REQUEST, wrong))?;
     let action = array::ReplaceCertificate { chain, key: Secret::new(key) };
     let it = perform(operator, &context, action).await?;
-    Ok(Json(it.into()))
-}
-
-impl From<array::Certificate> for Certificate {
-    fn from(it: array::Certificate) -> Self {
-        Self { chain: it.chain, since: utc(it.since), expires: it.expires.map(utc) }
-    }
-}
-
-impl From<array::Token> for ApiToken {
-    fn from(it: array::Token) -> Self {
-        let array::Token { name, user, role, created, expires, on_behalf } = it;
-        let (created, expires) = (utc(created), expires.map(utc));
-        Self { name, user, role, created, expires, on_behalf, secret: None }
-    }
+    Ok(Json(it))
 }

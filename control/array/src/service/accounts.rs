@@ -9,7 +9,7 @@ use crate::configuration::Configuration;
 use crate::env::Env;
 use crate::hex::hex;
 use crate::service::directories::Directories;
-use crate::shape::{shapes, time};
+use crate::shape::{shapes, some_exposed, some_time, time};
 use crate::{Error, Result};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -44,6 +44,7 @@ pub struct User {
 
 shapes! {
     User: "Users" "Users." "Sorted by name";
+    Token: "ApiTokens" "API tokens." "Sorted by name";
 }
 
 /// A user of the array who gave the right password. Only [`Accounts::log_in`] makes one.
@@ -60,21 +61,31 @@ pub struct Member {
     pub password_set: u64,
 }
 
-/// A token as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An API token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ApiToken)]
 pub struct Token {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whose it is.
+    /// Owner.
     pub user: String,
-    /// What may be done with it.
+    /// Role; never more than the owner's.
     pub role: Role,
-    /// When it was made, in seconds since 1970.
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// When it stops to be good, in seconds since 1970.
+    /// Expiry time; `null`: never.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires: Option<u64>,
-    /// Whether a request with it may name the user that it acts for.
+    /// Requests may name the user they are made for, in the header `Ashlar-On-Behalf-Of`. The audit log and events
+    /// record the name; permissions stay those of the token.
     pub on_behalf: bool,
+    /// The secret; only returned on creation.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "some_exposed")]
+    #[schema(value_type = Option<String>)]
+    pub secret: Option<Secret>,
 }
 
 /// What a token's secret authenticates.
@@ -100,7 +111,7 @@ impl User {
 impl Token {
     pub(crate) fn of(entry: &TokenEntry, user: &str) -> Self {
         let TokenEntry { name, role, created, expires, on_behalf, .. } = entry.clone();
-        Self { name, user: user.into(), role, created, expires, on_behalf }
+        Self { name, user: user.into(), role, created, expires, on_behalf, secret: None }
     }
 }
 

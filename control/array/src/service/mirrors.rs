@@ -5,6 +5,7 @@
 //! restart.
 
 use crate::env::Env;
+use crate::shape::some_time;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::{Engine, Tap};
@@ -13,8 +14,10 @@ use records::{
     Config, LostSession, OnLinkLoss, ReplicationEntry, ReplicationId, ReplicationMode, ReplicationRole,
 };
 use replication::{Mirror, MirrorProgress, MirrorState};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// Time in seconds for which writes wait for the other array before they are refused. With the time after which a silent array
 /// counts as lost it is less than the 30 s that hosts usually give a command.
@@ -32,19 +35,26 @@ pub(crate) enum SyncState {
     Stopped,
 }
 
-/// What is known of a synchronous replication.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Progress of a synchronous replication.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SynchronousProgress)]
 pub struct SyncStatus {
-    /// Since when both arrays are the same, or are not any more, in seconds since 1970; `None` if they were not yet,
-    /// and on the target.
+    /// Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the
+    /// same for the first time, and on the target.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub since: Option<u64>,
-    /// Why they are not the same any more.
+    /// Reason why both arrays are not the same; `null` if they are, and on the target.
     pub cause: Option<String>,
-    /// Changes that wait for the other array.
+    /// Changes that are on the source and are not acknowledged, as the target does not have them durably yet.
+    #[serde(rename = "changes_under_way")]
     pub waiting: u64,
-    /// Time from sending the last change until the other array had it durably, in microseconds; `None` if they are not the same.
+    /// Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the
+    /// same, and on the target.
+    #[schema(extensions(("x-unit" = json!("us"))))]
     pub round_trip_us: Option<u64>,
-    /// Why the witness would not decide if an array were lost now; `None` if it would, or there is none.
+    /// Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if
+    /// it would, and without a witness.
     pub witness_problem: Option<String>,
 }
 

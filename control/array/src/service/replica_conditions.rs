@@ -1,7 +1,8 @@
 //! Alert conditions of replications.
 
 use crate::condition::{self, About, Conditions};
-use crate::service::replicas::{Replicas, ReplicationState, ReplicationStatus};
+use crate::service::replicas::Replicas;
+use crate::service::replication_status::{ReplicationState, ReplicationStatus};
 use history::Severity;
 use records::{Config, Identity, Named, ReplicationEntry};
 

@@ -8,6 +8,7 @@ use crate::env::Env;
 use crate::service::clock::RetentionClock;
 use crate::service::mirrors::{Mirrors, SyncState, SyncStatus};
 use crate::service::replication_env::ReplicationEnv;
+use crate::service::replication_status::{Demotion, ReplicationState, ReplicationStatus};
 use crate::service::witnesses::Witnesses;
 use crate::service::{outgoing, schedules, windows};
 use block::DiskId;
@@ -40,111 +41,6 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// Longest wait after a failure while writes wait for the other array, in seconds.
 const MAX_URGENT_RETRY_SECONDS: u64 = 4;
-
-/// What a replication does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplicationState {
-    /// Nothing is to be transferred now.
-    Idle,
-    /// A point is being transferred, or an operator has asked for one that is to be taken.
-    Syncing,
-    /// An operator has paused it.
-    Paused,
-    /// The last attempt failed; it is tried again.
-    Failed,
-    /// The target has no space; the transfer continues when there is some.
-    NoSpace,
-    /// The source takes no writes any more; its last point is not complete yet.
-    Demoting,
-    /// The source takes no writes, and the target has all of them.
-    Demoted,
-    /// The target's volumes are being made.
-    Promoting,
-    /// The target has volumes of its own, and gets no points.
-    Promoted,
-    /// The volumes of both arrays take writes.
-    Split,
-    /// Of a synchronous replication: what is acknowledged is on both arrays.
-    InSync,
-    /// Both arrays were the same, and are not now.
-    OutOfSync,
-    /// They are not, and the source refuses writes until they are again.
-    WritesStopped,
-}
-
-impl ReplicationState {
-    /// Its name for programs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Syncing => "syncing",
-            Self::Paused => "paused",
-            Self::Failed => "failed",
-            Self::NoSpace => "no_space",
-            Self::Demoting => "demoting",
-            Self::Demoted => "demoted",
-            Self::Promoting => "promoting",
-            Self::Promoted => "promoted",
-            Self::Split => "split",
-            Self::InSync => "in_sync",
-            Self::OutOfSync => "out_of_sync",
-            Self::WritesStopped => "writes_stopped",
-        }
-    }
-}
-
-/// How far the demotion of a source is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Demotion {
-    /// The source takes no writes any more; its last point is not complete yet.
-    Incomplete,
-    /// The target has everything.
-    Complete,
-}
-
-/// What became of transfers since the array started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Transferred {
-    /// Bytes of data that had changed.
-    pub logical_bytes: u64,
-    /// Bytes that went over the network.
-    pub wire_bytes: u64,
-    /// Points that were completed.
-    pub points: u64,
-}
-
-/// What is known of a replication beyond its configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplicationStatus {
-    /// What it does.
-    pub state: ReplicationState,
-    /// How far its demotion is, also while the state is another one, such as after a failure; `None` if the source
-    /// was not demoted, or the target has volumes of its own.
-    pub demotion: Option<Demotion>,
-    /// Why the last attempt failed.
-    pub problem: Option<String>,
-    /// Number of the newest complete point.
-    pub point: Option<u64>,
-    /// When it was taken, in seconds since 1970, by the clock of the source.
-    pub taken: Option<u64>,
-    /// Complete points that this array has.
-    pub points: usize,
-    /// When the blackout ends in which no point is taken or transferred, in seconds since 1970; `None` if there is none now.
-    pub blackout_until: Option<u64>,
-    /// Seconds from the newest complete point, or from the creation, to now; `None` where nothing is to follow it.
-    pub lag_seconds: Option<u64>,
-    /// Bytes that hosts have written since the newest complete point was taken, or since the array started; `None` where nothing
-    /// follows, and on the target.
-    pub backlog_bytes: Option<u64>,
-    /// Bytes over the network per second, of late.
-    pub throughput: u64,
-    /// The transfer under way is slowed down now because hosts are active.
-    pub throttled: bool,
-    /// What became of transfers.
-    pub transferred: Transferred,
-    /// Of a synchronous replication.
-    pub sync: Option<SyncStatus>,
-}
 
 /// Why a transfer has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,7 +75,10 @@ struct Running {
     failures: u32,
     /// Uptime in seconds before which nothing is tried.
     retry: u64,
-    transferred: Transferred,
+    /// Changed data of completed points since the array started, in bytes.
+    logical_bytes: u64,
+    /// Points that were completed since then.
+    completed_points: u64,
     wire_bytes: Arc<AtomicU64>,
     throughput: u64,
     /// What hosts had written since the array started when the newest complete point was taken, in bytes.
@@ -531,8 +430,8 @@ impl Replicas {
         let failed = {
             let mut states = self.states.lock();
             let running = states.entry(entry.id).or_default();
-            running.transferred.logical_bytes += completed.unwrap_or_default() * BLOCK_BYTES;
-            running.transferred.points += u64::from(completed.is_some());
+            running.logical_bytes += completed.unwrap_or_default() * BLOCK_BYTES;
+            running.completed_points += u64::from(completed.is_some());
             if completed.is_some()
                 && let Some(written) = running.written_next.take()
             {
@@ -653,11 +552,10 @@ impl Replicas {
         let points = self.points(entry);
         let complete: Vec<_> = points.iter().filter(|point| point.digest.is_some()).collect();
         let newest = complete.last();
-        let (active, transfers, failure, transferred, throughput, written) = {
+        let (active, transfers, failure, (logical_bytes, network_bytes), throughput, written) = {
             let states = self.states.lock();
             states.get(&entry.id).map_or_else(Default::default, |running| {
-                let wire_bytes = running.wire_bytes.load(Ordering::Relaxed);
-                let transferred = Transferred { wire_bytes, ..running.transferred.clone() };
+                let transferred = (running.logical_bytes, running.wire_bytes.load(Ordering::Relaxed));
                 let active = running.is_active() || running.wanted;
                 let transfers = running.is_active() && !running.session;
                 let failure = running.failure.clone();
@@ -688,10 +586,11 @@ impl Replicas {
                 true => 0,
                 false => self.written(&all).saturating_sub(written),
             }),
-            throughput,
+            network_bytes_per_second: throughput,
             throttled: transfers && gives_way(entry, number) && self.library.slows_transfers(),
             lag_seconds: follows.then(|| if is_same { 0 } else { self.env.seconds().saturating_sub(since) }),
-            transferred,
+            logical_bytes,
+            network_bytes,
             sync: sync_status,
         }
     }

@@ -4,7 +4,8 @@ use crate::bus::EventBus;
 use crate::configuration::Configuration;
 use crate::env::Env;
 use crate::service::metering::TimeRange;
-use crate::service::replicas::{Replicas, ReplicationStatus, Transferred};
+use crate::service::replicas::Replicas;
+use crate::service::replication_status::ReplicationStatus;
 use crate::{Error, Result};
 use history::{REPLICATION_STEP_SECONDS, ReplicationPoint, Store};
 use parking_lot::Mutex;
@@ -18,7 +19,8 @@ const DEFAULT_RANGE_SECONDS: u64 = 3600;
 /// What was measured last.
 struct Before {
     time: u64,
-    transferred: BTreeMap<ReplicationId, Transferred>,
+    /// Changed data of points and bytes over the network, since the array started.
+    transferred: BTreeMap<ReplicationId, [u64; 2]>,
 }
 
 /// Samples replications.
@@ -57,20 +59,20 @@ impl ReplicationMeter {
         let last = std::mem::take(&mut before.transferred);
         let mut points = Vec::new();
         for (id, status) in found {
-            let old = last.get(&id).cloned().unwrap_or_default();
+            let [old_logical, old_wire] = last.get(&id).copied().unwrap_or_default();
             let seconds = seconds.unwrap_or(REPLICATION_STEP_SECONDS);
-            let wire = status.transferred.wire_bytes.saturating_sub(old.wire_bytes);
+            let wire = status.network_bytes.saturating_sub(old_wire);
             self.replicas.note_throughput(id, wire / seconds.max(1));
             let point = ReplicationPoint {
                 time: now,
                 seconds,
                 lag: status.lag_seconds,
-                logical: status.transferred.logical_bytes.saturating_sub(old.logical_bytes),
+                logical: status.logical_bytes.saturating_sub(old_logical),
                 wire,
                 backlog: status.backlog_bytes,
             };
             points.push((id.digits(), point));
-            before.transferred.insert(id, status.transferred);
+            before.transferred.insert(id, [status.logical_bytes, status.network_bytes]);
         }
         drop(before);
         if points.is_empty() {

@@ -463,7 +463,8 @@ async fn driver(up: &Up) -> Caller {
     ok(up, CreateUser { name: "csi".into(), role: Role::Operator, password }).await;
     let (user, role) = (Some("csi".into()), Some(Role::Operator));
     let made = ok(up, CreateToken { name: "csi".into(), user, role, expires: None, on_behalf: false }).await;
-    let array::Bearer { id, user, role, .. } = up.array.accounts().token(made.secret.expose()).unwrap();
+    let array::Bearer { id, user, role, .. } =
+        up.array.accounts().token(made.secret.as_ref().unwrap().expose()).unwrap();
     Caller { user, origin: "10.0.0.9".into(), role, credential: Credential::Token(id) }
 }
 

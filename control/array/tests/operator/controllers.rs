@@ -39,8 +39,8 @@ async fn an_array_that_is_not_shared_has_one_controller_and_nothing_is_wrong_wit
     assert!(open_alerts(&up).await.is_empty());
     assert!(events(&up).await.is_empty());
     let store = ok(&up, ShowStore).await;
-    assert_eq!((store.owner, store.objects), (Some(1), None));
-    assert!(store.drives > 0 && store.segments.1 > 0);
+    assert_eq!((store.owner, store.ceph), (Some(1), None));
+    assert!(store.drives > 0 && store.total_segments > 0);
     up.down().await;
 }
 

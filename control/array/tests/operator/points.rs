@@ -4,8 +4,8 @@ use crate::replication::{BACK, Pair, demote, pair, protect, show};
 use crate::rig::{Up, first_byte, ok, refused, write};
 use array::{
     ChangeReplication, DeleteReplication, DeleteSnapshot, Deletion, Kind, ListReplicationPoints,
-    ListSnapshots, ListVolumes, PromoteReplication, ReplicationChange, ReplicationRole, ReverseReplication,
-    Rule, StartTestFailover, StopTestFailover, SyncReplication,
+    ListSnapshots, ListVolumes, NewTestFailover, PromoteReplication, ReplicationChange, ReplicationPromotion,
+    ReplicationRole, ReverseReplication, Rule, StartTestFailover, StopTestFailover, SyncReplication,
 };
 use block::DiskId;
 use std::sync::atomic::Ordering;
@@ -63,7 +63,11 @@ async fn locked() -> Pair {
 /// What a test of a failover with a point sees.
 pub async fn tested(up: &Up, point: Option<u64>) -> u8 {
     let name = || "prod".to_owned();
-    ok(up, StartTestFailover { name: name(), peers: Vec::new(), point }).await;
+    ok(
+        up,
+        StartTestFailover { name: name(), change: NewTestFailover { point, ..NewTestFailover::default() } },
+    )
+    .await;
     let clone = ok(up, ListVolumes).await.into_iter().find(|it| it.name == "data-test").unwrap();
     let byte = first_byte(up, clone.id, 0).await;
     ok(up, StopTestFailover { name: name() }).await;
@@ -77,7 +81,7 @@ async fn locked_points_outlast_the_retention_and_whoever_wants_them_gone() {
     let begin = 1_795_000_000;
     // The first one arrived before there was a lock.
     let points = ok(second, ListReplicationPoints { name: "prod".into() }).await;
-    let shown: Vec<_> = points.iter().map(|it| (it.number, it.received, it.kept_until)).collect();
+    let shown: Vec<_> = points.iter().map(|it| (it.number, it.received, it.retain_until)).collect();
     let until = |passed| Some(begin + passed + LOCK_SECONDS);
     assert_eq!(shown, [(2, begin + 30, until(30)), (3, begin + 60, until(60))]);
     assert!(points.iter().all(|it| it.complete));
@@ -99,7 +103,10 @@ async fn locked_points_outlast_the_retention_and_whoever_wants_them_gone() {
     assert_eq!(numbers(second).await, [2, 3, 4]);
     assert_eq!((tested(second, Some(2)).await, tested(second, Some(3)).await), (2, 3));
     assert_eq!(tested(second, None).await, 4);
-    let missing = StartTestFailover { name: "prod".into(), peers: Vec::new(), point: Some(1) };
+    let missing = StartTestFailover {
+        name: "prod".into(),
+        change: NewTestFailover { point: Some(1), ..NewTestFailover::default() },
+    };
     assert_eq!(refused(second, missing).await.kind, Kind::NotFound);
     pair.pass(LOCK_SECONDS);
     ok(second, delete()).await;
@@ -151,7 +158,10 @@ async fn after_an_attack_a_locked_point_is_promoted_and_a_reversal_keeps_the_oth
     pair.point(66).await;
     ok(first, demote(false)).await;
     first.array.replicate_once().await;
-    let promote = |force| PromoteReplication { name: "prod".into(), force, point: Some(3) };
+    let promote = |force| PromoteReplication {
+        name: "prod".into(),
+        change: ReplicationPromotion { force, point: Some(3) },
+    };
     assert!(refused(second, promote(false)).await.message.contains("with force"));
     ok(second, promote(true)).await;
     let volumes: Vec<DiskId> = ok(second, ListVolumes).await.iter().map(|it| it.id).collect();

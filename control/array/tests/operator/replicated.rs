@@ -79,7 +79,7 @@ async fn lag_throughput_and_backlog_are_kept_over_a_restart() {
     ok(&first, protect()).await;
     first.array.replicate_once().await;
     assert!(ok(&first, history()).await.is_empty());
-    let wire = ok(&first, show()).await.status.transferred.wire_bytes;
+    let wire = ok(&first, show()).await.status.network_bytes;
 
     // The second array has its own clock.
     let measure = || {
@@ -98,15 +98,15 @@ async fn lag_throughput_and_backlog_are_kept_over_a_restart() {
     let [measured] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((measured.lag, measured.backlog), (Some(STEP_SECONDS), Some(COMMAND_BYTES)));
     assert_eq!((measured.seconds, measured.wire), (STEP_SECONDS, wire));
-    assert_eq!(measured.logical, ok(&first, show()).await.status.transferred.logical_bytes);
-    assert_eq!(ok(&first, show()).await.status.throughput, wire / STEP_SECONDS);
+    assert_eq!(measured.logical, ok(&first, show()).await.status.logical_bytes);
+    assert_eq!(ok(&first, show()).await.status.network_bytes_per_second, wire / STEP_SECONDS);
 
     // Nothing is transferred in the next half minute.
     measure();
     let found = ok(&first, history()).await;
     assert_eq!(found.len(), 2);
     assert_eq!((found[1].lag, found[1].wire), (Some(2 * STEP_SECONDS + 1), 0));
-    assert_eq!(ok(&first, show()).await.status.throughput, 0);
+    assert_eq!(ok(&first, show()).await.status.network_bytes_per_second, 0);
     let theirs = ok(&second, history()).await;
     assert_eq!((theirs.len(), theirs[0].backlog, theirs[0].wire > 0), (2, None, true));
 

@@ -5,10 +5,10 @@ use array::{
     Caller, ChangeRemoteArray, ChangeReplication, CreateConnection, CreateGroup, CreateHost,
     CreatePairingKey, CreateReplication, CreateVolume, DeleteConnection, DeleteGroup, DeleteRemoteArray,
     DeleteReplication, DemoteReplication, Demotion, Kind, ListAlerts, ListGroups, ListReplications,
-    ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication, PeerName, PromoteReplication,
-    RemoteArrayChange, ReplicationChange, ReplicationMode, ReplicationRole, ReplicationState,
-    ResumeReplication, Role, ShowRemoteArray, ShowReplication, StartTestFailover, StopTestFailover,
-    SubjectName, SyncReplication,
+    ListSnapshots, ListVolumes, NewTestFailover, PairRemoteArray, PauseReplication, PeerName,
+    PromoteReplication, RemoteArrayChange, ReplicationChange, ReplicationDemotion, ReplicationPromotion,
+    ReplicationRole, ReplicationState, ResumeReplication, Role, ShowRemoteArray, ShowReplication,
+    StartTestFailover, StopTestFailover, SyncReplication,
 };
 use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
@@ -75,13 +75,10 @@ pub async fn fill(up: &Up, volume: DiskId, blocks: u64) {
 pub fn protect() -> CreateReplication {
     CreateReplication {
         name: "prod".into(),
-        subject: SubjectName::Group("app".into()),
+        group: Some("app".into()),
         remote_array: "dr".into(),
         rpo_seconds: 60,
-        mode: ReplicationMode::Async,
-        on_link_loss: None,
-        witness: None,
-        blackouts: Vec::new(),
+        ..CreateReplication::default()
     }
 }
 
@@ -90,11 +87,11 @@ pub fn show() -> ShowReplication {
 }
 
 pub fn promote(force: bool) -> PromoteReplication {
-    PromoteReplication { name: "prod".into(), force, point: None }
+    PromoteReplication { name: "prod".into(), change: ReplicationPromotion { force, point: None } }
 }
 
 pub fn demote(force: bool) -> DemoteReplication {
-    DemoteReplication { name: "prod".into(), force }
+    DemoteReplication { name: "prod".into(), change: ReplicationDemotion { force } }
 }
 
 #[tokio::test]
@@ -107,10 +104,10 @@ async fn a_group_is_replicated_and_both_arrays_list_it() {
 
     let here = ok(&first, show()).await;
     assert_eq!((here.status.state, here.status.point), (ReplicationState::Idle, Some(1)), "{here:?}");
-    assert!(here.status.transferred.logical_bytes >= 8192 && here.status.transferred.wire_bytes > 0);
+    assert!(here.status.logical_bytes >= 8192 && here.status.network_bytes > 0);
     let there = ok(&second, ListReplications).await.remove(0);
     assert_eq!((there.id, there.role, there.status.point), (here.id, ReplicationRole::Target, Some(1)));
-    assert_eq!(there.subject, Some(SubjectName::Group("app".into())));
+    assert_eq!(there.group.as_deref(), Some("app"));
     assert_eq!((there.rpo_seconds, there.keep_points), (60, Some(2)));
     // Nothing of it is a volume there.
     assert!(ok(&second, ListVolumes).await.is_empty());
@@ -146,7 +143,14 @@ async fn a_group_is_replicated_and_both_arrays_list_it() {
         refused(&first, DeleteGroup { name: "app".into() }).await,
         refused(&first, DeleteRemoteArray { name: "dr".into() }).await,
         refused(&second, SyncReplication { name: "prod".into() }).await,
-        refused(&first, PromoteReplication { name: "prod".into(), force: true, point: None }).await,
+        refused(
+            &first,
+            PromoteReplication {
+                name: "prod".into(),
+                change: ReplicationPromotion { force: true, point: None },
+            },
+        )
+        .await,
     ] {
         assert_eq!(error.kind, Kind::Precondition, "{error}");
     }
@@ -160,7 +164,8 @@ async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
     assert!(refused(&second, promote(false)).await.message.contains("may still take writes"));
 
     // Clones to test with, which go without a trace.
-    let tested = ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new(), point: None }).await;
+    let tested =
+        ok(&second, StartTestFailover { name: "prod".into(), change: NewTestFailover::default() }).await;
     assert_eq!(tested.test_volumes, ["data-test", "log-test"]);
     let clone = ok(&second, ListVolumes).await.remove(0).id;
     let shown = |it: &array::ReplicatedVolume| (it.id, it.name.clone(), it.promoted, it.test.is_some());
@@ -227,8 +232,7 @@ async fn hosts_see_the_clones_of_a_test_until_it_stops() {
     }
     let start = |host: &str| StartTestFailover {
         name: "prod".into(),
-        peers: vec![PeerName::Host(host.into()), PeerName::Host(host.into())],
-        point: None,
+        change: NewTestFailover { hosts: vec![host.into(), host.into()], ..NewTestFailover::default() },
     };
     assert_eq!(refused(&second, start("unknown")).await.kind, Kind::NotFound);
     assert!(ok(&second, ListVolumes).await.is_empty());
@@ -306,7 +310,7 @@ async fn a_planned_failover_loses_nothing_and_a_split_is_resolved() {
     one.clock.fetch_add(60, Ordering::SeqCst);
     first.array.replicate_once().await;
     assert_eq!(states().await, [ReplicationState::Idle; 2]);
-    ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new(), point: None }).await;
+    ok(&second, StartTestFailover { name: "prod".into(), change: NewTestFailover::default() }).await;
     let clone = ok(&second, ListVolumes).await.into_iter().find(|it| it.name.contains("data-test")).unwrap();
     assert_eq!(first_byte(&second, clone.id, 0).await, 51);
 }

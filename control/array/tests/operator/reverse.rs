@@ -4,7 +4,7 @@ use crate::replication::{Pair, demote, fill, pair, promote, protect, show};
 use crate::rig::{Up, first_byte, ok, refused, write};
 use array::{
     ChangeVolume, CreateReplication, DeleteReplication, Kind, ListReplications, ListVolumes, Replication,
-    ReplicationRole, ReplicationState, ReverseReplication, SubjectName, VolumeChange,
+    ReplicationRole, ReplicationState, ReverseReplication, VolumeChange,
 };
 use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
@@ -48,12 +48,12 @@ async fn a_failover_is_reversed_and_failed_back_with_differences_only() {
     let pair = pair().await;
     let promoted = failed_over(&pair).await;
     let Pair { one, first, second, volumes, .. } = &pair;
-    let first_sync = shown(first).await.status.transferred.wire_bytes;
+    let first_sync = shown(first).await.status.network_bytes;
     assert!(first_sync > BULK_BYTES, "{first_sync}");
 
     let now = ok(second, reverse()).await;
     assert_eq!((now.role, now.status.point), (ReplicationRole::Source, shown(first).await.status.point));
-    assert_eq!(now.subject, Some(SubjectName::Group("app".into())));
+    assert_eq!(now.group.as_deref(), Some("app"));
     let there = shown(first).await;
     assert_eq!(
         (there.role, there.status.state),
@@ -61,13 +61,13 @@ async fn a_failover_is_reversed_and_failed_back_with_differences_only() {
         "{there:?}"
     );
     assert_eq!(refused(first, reverse()).await.kind, Kind::Precondition);
-    let before = shown(second).await.status.transferred.wire_bytes;
+    let before = shown(second).await.status.network_bytes;
     write(second, promoted[0], 0, 60).await;
     second.array.replicate_once().await;
     let status = shown(second).await.status;
     assert_eq!((status.state, status.point), (ReplicationState::Idle, shown(first).await.status.point));
     assert!(status.point > now.status.point);
-    let sent = status.transferred.wire_bytes - before;
+    let sent = status.network_bytes - before;
     assert!(sent < BULK_BYTES / 8, "{sent} bytes for one block");
 
     // Hosts see the old content, and change nothing, until the first array is promoted again.
@@ -94,12 +94,12 @@ async fn a_failover_is_reversed_and_failed_back_with_differences_only() {
     assert_eq!(listed, volumes, "the volumes have the identities that they had");
     assert_eq!([first_byte(first, volumes[0], 0).await, first_byte(first, volumes[1], 0).await], [60, 61]);
     write(first, volumes[0], 0, 70).await;
-    let before = shown(first).await.status.transferred.wire_bytes;
+    let before = shown(first).await.status.network_bytes;
     ok(first, reverse()).await;
     first.array.replicate_once().await;
     let status = shown(first).await.status;
     assert_eq!((status.state, status.point), (ReplicationState::Idle, shown(second).await.status.point));
-    let sent = status.transferred.wire_bytes - before;
+    let sent = status.network_bytes - before;
     assert!(sent < BULK_BYTES / 8, "{sent} bytes for one block");
 
     // And once more: the second array has the same volumes again.
@@ -187,7 +187,7 @@ async fn a_reversal_that_was_interrupted_is_repeated() {
     second.array.replicate_once().await;
     let status = shown(&second).await.status;
     assert_eq!((status.state, status.point), (ReplicationState::Idle, shown(&first).await.status.point));
-    assert!(status.transferred.wire_bytes < BULK_BYTES / 8, "{status:?}");
+    assert!(status.network_bytes < BULK_BYTES / 8, "{status:?}");
 
     // All of it is there after a restart, and nothing else.
     other.network.others.lock().unwrap().clear();
@@ -205,7 +205,7 @@ async fn a_single_volume_is_reversed_and_keeps_its_identity() {
     let pair = pair().await;
     connect_back(&pair);
     let Pair { first, second, volumes, .. } = &pair;
-    let single = CreateReplication { subject: SubjectName::Volume("log".into()), ..protect() };
+    let single = CreateReplication { volume: Some("log".into()), group: None, ..protect() };
     ok(first, single).await;
     first.array.replicate_once().await;
     ok(first, demote(false)).await;

@@ -18,18 +18,18 @@ use array::{
     ListDirectories, ListDrives, ListEvents, ListFibreChannelSessions, ListGroups, ListHostGroups, ListHosts,
     ListJobs, ListNotificationTargets, ListPaths, ListPortals, ListRecycleBin, ListRefusedLogins,
     ListRemoteArrays, ListReplicationPoints, ListReplications, ListSchedules, ListSnapshots, ListTokens,
-    ListUsers, ListVolumes, Member, NewDirectory, NewDrive, NewToken, NotificationTargetChange, Overwrite,
-    Page, PairRemoteArray, PauseReplication, PeerName, PortalProtocol, PromoteReplication, RemoteArrayChange,
-    RemoveController, ReplaceCertificate, ReplaceDrive, ReplicationChange, Restore, RestoreFromRecycleBin,
-    RestoreVolume, ResumeController, ResumeReplication, ReverseReplication, Role, RotateKey, RunSchedule,
-    ScheduleChange, Scope, Secret, SettingsChange, Severity, ShowAlert, ShowApiAddress, ShowArray,
-    ShowCapacity, ShowCertificate, ShowConfiguration, ShowConnection, ShowController, ShowDirectory,
-    ShowDrive, ShowGroup, ShowGroupSpace, ShowHost, ShowHostGroup, ShowJob, ShowKey, ShowNotificationTarget,
-    ShowOwnUser, ShowPerformance, ShowPortal, ShowProtection, ShowRemoteArray, ShowReplication,
-    ShowReplicationHistory, ShowSchedule, ShowSettings, ShowSnapshot, ShowStatus, ShowStore, ShowUpgrade,
-    ShowUser, ShowVolume, ShowVolumeSpace, SnapshotChange, StartScrub, StartTestFailover, StopTestFailover,
-    SubjectName, SyncReplication, TestDirectory, TestNotificationTarget, TimeRange, VERBS, Verb,
-    VolumeChange,
+    ListUsers, ListVolumes, Member, NewDirectory, NewDrive, NewTestFailover, NotificationTargetChange,
+    Overwrite, Page, PairRemoteArray, PauseReplication, PeerName, PortalProtocol, PromoteReplication,
+    RemoteArrayChange, RemoveController, ReplaceCertificate, ReplaceDrive, ReplicationChange,
+    ReplicationDemotion, ReplicationPromotion, Restore, RestoreFromRecycleBin, RestoreVolume,
+    ResumeController, ResumeReplication, ReverseReplication, Role, RotateKey, RunSchedule, ScheduleChange,
+    Scope, Secret, SettingsChange, Severity, ShowAlert, ShowApiAddress, ShowArray, ShowCapacity,
+    ShowCertificate, ShowConfiguration, ShowConnection, ShowController, ShowDirectory, ShowDrive, ShowGroup,
+    ShowGroupSpace, ShowHost, ShowHostGroup, ShowJob, ShowKey, ShowNotificationTarget, ShowOwnUser,
+    ShowPerformance, ShowPortal, ShowProtection, ShowRemoteArray, ShowReplication, ShowReplicationHistory,
+    ShowSchedule, ShowSettings, ShowSnapshot, ShowStatus, ShowStore, ShowUpgrade, ShowUser, ShowVolume,
+    ShowVolumeSpace, SnapshotChange, StartScrub, StartTestFailover, StopTestFailover, SubjectName,
+    SyncReplication, TestDirectory, TestNotificationTarget, TimeRange, VERBS, Verb, VolumeChange,
 };
 
 const PASSWORD: &str = "eight chars";
@@ -382,23 +382,20 @@ fn of_elsewhere() -> Vec<Step> {
         ListReplicationPoints { name: name() },
         CreateReplication {
             name: name(),
-            subject: SubjectName::Volume(name()),
+            volume: Some(name()),
             remote_array: name(),
             rpo_seconds: 60,
-            mode: array::ReplicationMode::Async,
-            on_link_loss: None,
-            witness: None,
-            blackouts: Vec::new(),
+            ..CreateReplication::default()
         },
         ChangeReplication { name: name(), change: ReplicationChange::default() },
         DeleteReplication { name: name() },
         SyncReplication { name: name() },
         PauseReplication { name: name() },
         ResumeReplication { name: name() },
-        PromoteReplication { name: name(), force: false, point: None },
-        DemoteReplication { name: name(), force: false },
+        PromoteReplication { name: name(), change: ReplicationPromotion::default() },
+        DemoteReplication { name: name(), change: ReplicationDemotion::default() },
         ReverseReplication { name: name() },
-        StartTestFailover { name: name(), peers: Vec::new(), point: None },
+        StartTestFailover { name: name(), change: NewTestFailover::default() },
         StopTestFailover { name: name() },
     ]
 }
@@ -454,7 +451,7 @@ async fn token(up: &Up, name: &str, user: &str, role: Role) -> Caller {
         expires: None,
         on_behalf: false,
     };
-    let NewToken { secret, .. } = up.perform(create).await.unwrap();
+    let secret = up.perform(create).await.unwrap().secret.unwrap();
     let array::Bearer { id, user, role, .. } = up.array.accounts().token(secret.expose()).unwrap();
     Caller { user, origin: "10.0.0.9".into(), role, credential: Credential::Token(id) }
 }

@@ -5,8 +5,8 @@ use crate::rig::{Cables, Rig, Up, ok, refused, write};
 use array::{
     Alert, ChangeReplication, ChangeVolume, CreateReplication, CreateSchedule, CreateSnapshots, CreateVolume,
     DeleteReplication, DeleteVolume, Deletion, ListAlerts, ListReplications, ListSnapshots, ListVolumes,
-    OnLinkLoss, Overwrite, PauseReplication, Replication, ReplicationChange, ReplicationMode,
-    ReplicationState, RestoreVolume, ResumeReplication, ReverseReplication, Rule, Severity,
+    NewTestFailover, OnLinkLoss, Overwrite, PauseReplication, Replication, ReplicationChange,
+    ReplicationMode, ReplicationState, RestoreVolume, ResumeReplication, ReverseReplication, Rule, Severity,
     StartTestFailover, SubjectName, SyncReplication, Update, VolumeChange, Weekday, Window,
 };
 use block::{Disk, DiskId, Extent, Op, Reply};
@@ -382,11 +382,11 @@ async fn a_planned_failover_in_sync_needs_no_transfer_and_is_reversed_and_failed
     let writer = Writer::start(first, volumes[0]);
     writer.go_on().await;
     let acknowledged = writer.end().await;
-    let before = ok(first, show()).await.status.transferred.wire_bytes;
+    let before = ok(first, show()).await.status.network_bytes;
     let shown = ok(first, demote(false)).await;
     assert_eq!(shown.status.state, ReplicationState::Demoted, "{shown:?}");
     until_so(other, second, |it| it.status.state == ReplicationState::Demoted).await;
-    let sent = ok(first, show()).await.status.transferred.wire_bytes - before;
+    let sent = ok(first, show()).await.status.network_bytes - before;
     assert!(sent < 4096, "{sent} bytes");
     assert_eq!(is_acknowledged_at_once(first, volumes[0]).await, Some(Err(block::Error::ReadOnly)));
     let made = promoted(second, false).await;
@@ -459,7 +459,7 @@ async fn what_operators_do_with_volumes_of_the_group_reaches_the_target() {
     let session = ok(first, show()).await.status.point;
     ok(first, SyncReplication { name: "prod".into() }).await;
     until_so(one, first, |it| it.status.state == ReplicationState::InSync && it.status.point > session).await;
-    let test = StartTestFailover { name: "prod".into(), peers: Vec::new(), point: None };
+    let test = StartTestFailover { name: "prod".into(), change: NewTestFailover::default() };
     let tested = ok(second, test).await;
     let clone = |name: &str| tested.volumes.iter().find(|it| it.name == name).unwrap().test.unwrap();
     assert_eq!(crate::rig::first_byte(second, clone("more"), 8).await, 44);
@@ -474,7 +474,8 @@ async fn the_mode_is_changed_in_both_directions_and_what_it_has_not_is_refused()
     let Pair { one, first, second, volumes, .. } = &pair;
     let window = Window { days: vec![Weekday::Mon], from: 60, to: 120 };
     let no_policy = CreateReplication { on_link_loss: Some(OnLinkLoss::Stop), ..protect() };
-    let blackout = CreateReplication { blackouts: vec![window.clone()], ..synchronous(OnLinkLoss::Stop) };
+    let blackout =
+        CreateReplication { blackouts: vec![window.clone().into()], ..synchronous(OnLinkLoss::Stop) };
     for (wrong, word) in [(no_policy, "set the mode to sync"), (blackout, "blackout")] {
         let error = refused(first, wrong).await;
         assert!(error.kind == array::Kind::Invalid && error.message.contains(word), "{error}");
@@ -489,7 +490,7 @@ async fn the_mode_is_changed_in_both_directions_and_what_it_has_not_is_refused()
     assert_eq!(shown.status.state, ReplicationState::Syncing);
     until(one, first, ReplicationState::InSync).await;
     for change in [
-        ReplicationChange { blackouts: Some(vec![window]), ..ReplicationChange::default() },
+        ReplicationChange { blackouts: Some(vec![window.into()]), ..ReplicationChange::default() },
         ReplicationChange { replicate_snapshots: Some(true), ..ReplicationChange::default() },
     ] {
         assert_eq!(refused(first, set(change)).await.kind, array::Kind::Invalid);

@@ -20,7 +20,10 @@ fn noon() -> Window {
 }
 
 fn blackouts(blackouts: Vec<Window>) -> ChangeReplication {
-    let change = ReplicationChange { blackouts: Some(blackouts), ..ReplicationChange::default() };
+    let change = ReplicationChange {
+        blackouts: Some(blackouts.into_iter().map(Into::into).collect()),
+        ..ReplicationChange::default()
+    };
     ChangeReplication { name: "prod".into(), change }
 }
 
@@ -89,7 +92,8 @@ async fn in_a_blackout_points_are_taken_only_if_an_operator_asks() {
 #[tokio::test]
 async fn after_a_blackout_a_point_is_due_and_the_windows_are_kept() {
     let Pair { one, first, second, .. } = pair().await;
-    let wanted = array::CreateReplication { blackouts: vec![window(&[Weekday::Wed], 11, 12)], ..protect() };
+    let wanted =
+        array::CreateReplication { blackouts: vec![window(&[Weekday::Wed], 11, 12).into()], ..protect() };
     ok(&first, wanted.clone()).await;
     first.array.replicate_once().await;
     assert_eq!(ok(&first, show()).await.status.point, None, "not even the first one");
