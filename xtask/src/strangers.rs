@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<()> {
     let options = Options { only: args.only.clone(), time, seed: args.seed, servers };
     let programs = programs()?;
     run_rows(&programs, &target_dir(), &options)?;
-    with_cluster("strangers at the links of controllers", |ceph| {
+    with_cluster("strangers", |ceph| {
         let (conf, pools, namespace) = (ceph.conf(), "meta".into(), "strangers".into());
         let place = Pools { conf, pools, namespace, encrypt: false };
         run_controllers(&programs, &target_dir(), &place, &options)
