@@ -38,15 +38,19 @@ impl Config {
 /// Tasks that a shard polls between two checks for ready sockets and drives.
 const EVENT_INTERVAL_TASKS: u32 = 8;
 
-/// How long the background waits for more writes before it reduces them.
-const FLUSH_DELAY: Duration = Duration::from_millis(5);
+/// How long the background waits for more changes after one has woken it.
+const COALESCE: Duration = Duration::from_millis(5);
+
+/// How long writes gather before they are reduced.
+const GATHER: Duration = Duration::from_secs(2);
 
 /// Time without requests after which the array is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 fn length(rest: Rest) -> Duration {
     match rest {
-        Rest::Short => FLUSH_DELAY,
+        Rest::Short => COALESCE,
+        Rest::Gather => GATHER,
         Rest::Long => IDLE_AFTER,
     }
 }

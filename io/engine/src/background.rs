@@ -9,6 +9,7 @@ use crate::appender::Appender;
 use crate::checkpoint::Checkpointer;
 use crate::cleaner::{Cleaned, Cleaner};
 use crate::core::Core;
+use crate::gathering::Gathering;
 use crate::idle::{IdleWork, Rest};
 use crate::reducer::{Reducer, Step};
 use crate::space::Location;
@@ -25,6 +26,9 @@ pub struct Worker {
     cleaner: Cleaner,
     checkpointer: Checkpointer,
     idle: IdleWork,
+    gathering: Gathering,
+    /// A checkpoint is wanted once the slots of batches before this one have been flushed.
+    checkpoint_after: Option<u64>,
     /// Emptied segments that the last checkpoint could not free.
     left_emptied: u32,
 }
@@ -47,6 +51,8 @@ impl Worker {
             reducer: Reducer::new(core.clone()),
             cleaner: Cleaner::new(core.clone()),
             idle: IdleWork::new(core.clone()),
+            gathering: Gathering::new(core.clone()),
+            checkpoint_after: None,
             left_emptied: 0,
             checkpointer,
             core,
@@ -94,7 +100,6 @@ impl Worker {
 
     async fn work<R: Future<Output = ()>>(&mut self, rest: impl Fn(Rest) -> R) -> block::Result<()> {
         self.discard_unused();
-        let waits_for_more = self.core.options.tunables.rest_waiting_bytes;
         loop {
             if self.core.journal.stopped().is_some() {
                 return Ok(());
@@ -112,20 +117,22 @@ impl Worker {
                 pause().await;
                 continue;
             }
+            if self.gathering.is_waiting() {
+                self.gathering.rest(rest(Rest::Gather)).await;
+                continue;
+            }
             if self.idle.has_work(&self.reducer, &self.appender) {
                 let resting = rest(self.idle.next_rest(&self.reducer));
                 let dirty = self.checkpointer.left_dirty_bytes();
                 let disturbed = self.idle.run(resting, &mut self.reducer, &mut self.appender, dirty).await?;
-                // Much that waits is reduced while the processor has it in its caches.
-                if !disturbed || self.core.state.read().maps.slots.bytes() >= waits_for_more {
+                if !disturbed {
                     pause().await;
                     continue;
                 }
             } else {
                 self.core.signal.wait().await;
             }
-            // What is written soon after is taken along: neighbours meet in a frame, overwritten blocks are never
-            // written, and the thread is not woken for every batch of the journal.
+            // The thread is not woken for every batch of the journal.
             rest(Rest::Short).await;
         }
     }
@@ -147,7 +154,7 @@ impl Worker {
         let waiting = || self.core.state.read().maps.slots.bytes() as u64;
         let flushed = match loads && waiting() <= self.core.backpressure_start_bytes() {
             true => Step::Idle.into(),
-            false => self.reducer.flush(&mut self.appender).await?,
+            false => self.reducer.flush(&mut self.appender, self.gathering.due()).await?,
         };
         flushed.leaves.iter().for_each(|(volume, block)| self.idle.note_new_frame(*volume, *block));
         let mut full = false;
@@ -175,9 +182,16 @@ impl Worker {
         if settle {
             self.reducer.drop_stored_index();
         }
+        let was_wanted = self.checkpoint_after.is_some();
         if is_due || settle || returns || (!busy && self.checkpointer.wants_trim()) {
-            self.checkpoint().await?;
+            self.gathering.end();
+            self.checkpoint_after.get_or_insert(self.gathering.due());
+        }
+        if self.checkpoint_after.is_some() {
             busy = true;
+            if was_wanted && flushed.step != Step::Done || self.has_flushed_for_checkpoint() {
+                self.checkpoint().await?;
+            }
         }
         busy |= self.core.load_deferred(!busy).await?;
         self.core.evict_pages();
@@ -195,8 +209,15 @@ impl Worker {
         }
     }
 
+    /// Whether what waited when a checkpoint was wanted is in the log: the pages that name it are written once.
+    fn has_flushed_for_checkpoint(&self) -> bool {
+        let flushed = self.core.state.read().maps.slots.flushed_before();
+        self.checkpoint_after.is_some_and(|last| flushed > last)
+    }
+
     /// Writes a checkpoint.
     pub async fn checkpoint(&mut self) -> block::Result<()> {
+        self.checkpoint_after = None;
         self.reducer.write_index(&mut self.appender).await?;
         let freed = self.checkpointer.write(&mut self.appender).await?;
         self.cleaner.end_checkpoint(&freed, self.appender.free_bytes());

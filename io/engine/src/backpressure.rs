@@ -107,6 +107,11 @@ impl Throttle {
         self.wanted_space_bytes.load(Ordering::Acquire)
     }
 
+    /// Whether an operation waits for that.
+    pub fn wants_space(&self) -> bool {
+        self.wants_space.load(Ordering::Acquire)
+    }
+
     /// Whether an operation waits for that; asking takes the request.
     pub fn take_space_request(&self) -> bool {
         self.wants_space.swap(false, Ordering::AcqRel)

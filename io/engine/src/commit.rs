@@ -161,7 +161,11 @@ impl Core {
         state.apply(&record, batch, &page);
         let holds = seen.into_iter().filter_map(|(tap, parts)| tap.changed(parts)).collect();
         let credit = if change.pages.is_empty() { 0 } else { self.credit_needed(&state) };
+        let waiting = state.maps.slots.bytes() as u64;
         drop(state);
+        if self.signal.dozes() && self.gathers_enough(waiting) {
+            self.signal.notify();
+        }
         self.activity.note_change();
         Ok(Made { batch, credit, holds })
     }

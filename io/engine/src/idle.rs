@@ -6,17 +6,18 @@
 use crate::appender::Appender;
 use crate::core::Core;
 use crate::reducer::{Recompression, Reducer};
+use crate::wake::either;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// How long the background rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// A few milliseconds: writes that follow each other closely are flushed together, and hosts are served between the
-    /// steps of idle work.
+    /// A few milliseconds: changes that follow each other closely are seen together, and hosts are served between the steps
+    /// of idle work.
     Short,
+    /// About two seconds: blocks that are written in this time are flushed together.
+    Gather,
     /// About a second: an array that served no host in that time is idle.
     Long,
 }
@@ -70,14 +71,7 @@ impl IdleWork {
         left_dirty: u64,
     ) -> block::Result<bool> {
         let before = self.activity;
-        let disturbed = {
-            let (mut rest, mut woken) = (pin!(rest), pin!(self.core.signal.wait()));
-            std::future::poll_fn(|cx| match woken.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(true),
-                Poll::Pending => rest.as_mut().poll(cx).map(|()| false),
-            })
-            .await
-        };
+        let disturbed = either(self.core.signal.wait(), rest).await;
         self.activity = self.core.activity.total();
         if disturbed || self.activity != before {
             self.quiet = false;

@@ -246,7 +246,7 @@ impl Journal {
         self.pump_locked(state);
         woken.into_iter().for_each(Waker::wake);
         // What is durable can be flushed.
-        self.signal.notify();
+        self.signal.hint();
     }
 
     fn seal(&self, state: &mut State) {

@@ -34,6 +34,7 @@ mod exclusive;
 mod format;
 mod frame;
 mod frame_table;
+mod gathering;
 mod handle;
 mod hidden;
 mod idle;

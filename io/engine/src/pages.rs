@@ -23,6 +23,10 @@ impl Hasher for NumberHasher {
         bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
+    fn write_u16(&mut self, number: u16) {
+        self.write_u64(u64::from(number));
+    }
+
     fn write_u32(&mut self, number: u32) {
         self.write_u64(u64::from(number));
     }

@@ -4,9 +4,11 @@
 //! While a checkpoint has frozen map pages that are not written yet, no slot is forgotten, and none is flushed
 //! ([`Slots::freeze`]): a frozen page may name a slot that hosts have overwritten since, and has to find its block.
 
-use crate::entry::{BLOCK, BlockId, SlotId};
+use crate::entry::{BLOCK, BlockId, FAN, SlotId};
+use crate::pages::NumberMap;
 use bytes::Bytes;
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One page of a journal batch.
@@ -75,6 +77,8 @@ pub struct Slots {
     cursor: Cursor,
     waiting: usize,
     added: u64,
+    /// Slots that wait, by volume and leaf of its map.
+    leaves: NumberMap<(u32, u64), SmallVec<[SlotId; 2]>>,
     /// Slots without references stay.
     frozen: bool,
     /// Flushed slots that map pages in the log name which could not be read for a checkpoint: see
@@ -89,6 +93,11 @@ pub struct Slots {
 struct Cursor {
     batch: u64,
     page: usize,
+}
+
+/// The volume to which a slot was written, and the leaf of its map.
+fn leaf(slot: &Slot) -> (u32, u64) {
+    (slot.volume, slot.block / FAN as u64)
 }
 
 impl Slots {
@@ -131,7 +140,11 @@ impl Slots {
             group.slots.resize_with(index + 1, Slot::default);
         }
         group.held += usize::from(slot.holders > 0);
+        let leaf = leaf(&slot);
         group.slots[index] = slot;
+        if waiting {
+            self.leaves.entry(leaf).or_default().push(id);
+        }
         self.waiting += usize::from(waiting);
         self.added += u64::from(waiting);
     }
@@ -236,7 +249,11 @@ impl Slots {
         let flushed = slot.flushed;
         if slot.holders == 0 {
             slot.page = Bytes::new();
-            self.waiting -= usize::from(flushed.is_none());
+            if flushed.is_none() {
+                let leaf = leaf(slot);
+                self.waiting -= 1;
+                self.forget(leaf, id);
+            }
             if self.aside.contains_key(&id) {
                 if !self.frozen {
                     self.aside.remove(&id);
@@ -270,28 +287,60 @@ impl Slots {
         holders
     }
 
-    /// Up to `limit` waiting slots of batches up to `last`, oldest first, after those that were taken before.
-    pub fn take_oldest(&mut self, last: u64, limit: usize) -> Vec<SlotId> {
+    /// A slot without references does not wait beside others any more.
+    fn forget(&mut self, leaf: (u32, u64), id: SlotId) {
+        let Entry::Occupied(mut beside) = self.leaves.entry(leaf) else { return };
+        if let Some(at) = beside.get().iter().rposition(|other| *other == id) {
+            beside.get_mut().swap_remove(at);
+        }
+        if beside.get().is_empty() {
+            beside.remove();
+        }
+    }
+
+    /// Waiting slots of batches up to `last`, oldest first, after those that were taken before, each with what waits in its leaf of
+    /// the map and is `durable`: at least `limit` if as many wait, and no more of them than complete a leaf.
+    pub fn take(&mut self, last: u64, durable: u64, limit: usize) -> Vec<SlotId> {
         let mut taken = Vec::new();
+        let mut beside: NumberMap<SlotId, ()> = NumberMap::default();
+        while taken.len() < limit
+            && let Some(oldest) = self.next_waiting(last.min(durable))
+        {
+            if beside.remove(&oldest).is_some() {
+                continue;
+            }
+            taken.push(oldest);
+            let leaf = leaf(self.edit(oldest));
+            let Some(waiting) = self.leaves.remove(&leaf) else { continue };
+            let (now, later): (SmallVec<[_; 2]>, SmallVec<[_; 2]>) =
+                waiting.into_iter().partition(|id| id.batch <= durable);
+            if !later.is_empty() {
+                self.leaves.insert(leaf, later);
+            }
+            let others = now.into_iter().filter(|id| *id != oldest && beside.insert(*id, ()).is_none());
+            taken.extend(others);
+        }
+        taken
+    }
+
+    /// The oldest waiting slot of batches up to `last` that was not returned before.
+    fn next_waiting(&mut self, last: u64) -> Option<SlotId> {
         if self.cursor.batch < self.first {
             self.cursor = Cursor { batch: self.first, page: 0 };
         }
-        while self.cursor.batch <= last && taken.len() < limit {
-            let Some(group) = self.groups.get((self.cursor.batch - self.first) as usize) else { break };
-            let batch = self.cursor.batch;
-            let left = limit - taken.len();
-            let waiting =
-                group.slots.iter().enumerate().skip(self.cursor.page).filter(|(_, slot)| slot.is_waiting());
-            let before = taken.len();
-            taken.extend(waiting.take(left).map(|(page, _)| SlotId { batch, page: page as u16 }));
-            match taken.last() {
-                Some(slot) if taken.len() == limit && taken.len() > before => {
-                    self.cursor.page = usize::from(slot.page) + 1;
+        while self.cursor.batch <= last {
+            let Cursor { batch, page } = self.cursor;
+            let group = self.groups.get((batch - self.first) as usize)?;
+            match group.slots.iter().skip(page).position(Slot::is_waiting) {
+                Some(more) => {
+                    let page = page + more;
+                    self.cursor.page = page + 1;
+                    return Some(SlotId { batch, page: page as u16 });
                 }
-                _ => self.cursor = Cursor { batch: batch + 1, page: 0 },
+                None => self.cursor = Cursor { batch: batch + 1, page: 0 },
             }
         }
-        taken
+        None
     }
 
     /// No slot of the batches before this one waits to be flushed, as far as that is known without a search.
@@ -339,17 +388,38 @@ mod tests {
     #[test]
     fn slots_are_taken_oldest_first_and_once() {
         let mut slots = Slots::default();
-        for (batch, page) in [(5, 0), (5, 1), (6, 0), (8, 0)] {
-            slots.add(id(batch, page), slot(0));
+        for (leaf, (batch, page)) in [(5, 0), (5, 1), (6, 0), (8, 0)].into_iter().enumerate() {
+            slots.add(id(batch, page), slot((leaf * FAN) as u64));
         }
         slots.release(id(5, 1));
-        assert_eq!(slots.take_oldest(6, 1), [id(5, 0)]);
-        assert_eq!(slots.take_oldest(6, 9), [id(6, 0)]);
-        assert_eq!(slots.take_oldest(6, 9), []);
-        assert_eq!(slots.take_oldest(9, 9), [id(8, 0)]);
+        assert_eq!(slots.take(6, 6, 1), [id(5, 0)]);
+        assert_eq!(slots.take(6, 9, 9), [id(6, 0)]);
+        assert_eq!(slots.take(6, 9, 9), []);
+        assert_eq!(slots.take(9, 9, 9), [id(8, 0)]);
         slots.rewind();
-        assert_eq!(slots.take_oldest(9, 2), [id(5, 0), id(6, 0)]);
+        assert_eq!(slots.take(9, 9, 2), [id(5, 0), id(6, 0)]);
         assert_eq!(slots.bytes(), 3 * BLOCK);
+    }
+
+    #[test]
+    fn what_waits_in_the_leaf_of_the_oldest_is_taken_with_it_as_far_as_it_is_durable() {
+        let mut slots = Slots::default();
+        let far = FAN as u64;
+        for (batch, block) in [(1, 7), (2, far), (3, 5), (4, 7), (5, 6), (9, 8)] {
+            slots.add(id(batch, 0), slot(block));
+        }
+        slots.release(id(1, 0));
+        assert_eq!(slots.take(3, 5, 1), [id(2, 0)]);
+        assert_eq!(slots.take(3, 5, 1), [id(3, 0), id(4, 0), id(5, 0)]);
+        assert_eq!(slots.take(3, 9, 1), [], "the rest is too new to be the oldest");
+        assert_eq!(slots.take(9, 9, 1), [id(4, 0), id(9, 0)]);
+        slots.flushed(id(4, 0), BlockId { frame: 1, index: 0 });
+        slots.rewind();
+        assert_eq!(slots.take(9, 9, 9), [id(2, 0), id(3, 0), id(5, 0), id(9, 0)]);
+        for (batch, _) in [(2, 0), (3, 0), (5, 0), (9, 0)] {
+            slots.release(id(batch, 0));
+        }
+        assert!(slots.leaves.is_empty(), "nothing waits in any leaf");
     }
 
     #[test]

@@ -49,8 +49,8 @@ pub struct Tunables {
     pub fruitless_rounds_max: u32,
     /// Bytes of a segment that cleaning reads at once.
     pub clean_window_bytes: u32,
-    /// Bytes that may wait to be flushed while the background, which has idle work, waits for more.
-    pub rest_waiting_bytes: usize,
+    /// Part of the bytes that may wait before back-pressure begins that wait for their neighbours, as a divisor.
+    pub gather_divisor: u64,
     /// Slots flushed in one step.
     pub flush_slots: usize,
     /// Frames appended before other tasks run.
@@ -144,7 +144,7 @@ impl Default for Tunables {
             victim_live_16ths_max: 15,
             fruitless_rounds_max: 20,
             clean_window_bytes: 1 << 20,
-            rest_waiting_bytes: 128 << 10,
+            gather_divisor: 2,
             flush_slots: 512,
             flush_frames: 64,
             job_blocks: 64,
@@ -218,6 +218,7 @@ impl Tunables {
             self.trim_min_divisor,
             self.credit_quantum_divisor,
             self.backpressure_divisor,
+            self.gather_divisor,
             self.journal_density_max,
         ];
         assert!(divisors.iter().all(|divisor| *divisor > 0), "a divisor of zero: {self:?}");

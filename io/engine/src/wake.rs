@@ -4,30 +4,57 @@
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
 /// Wakes one waiter; a call without a waiter is remembered.
 #[derive(Default)]
-pub struct Signal(Mutex<(bool, Option<Waker>)>);
+pub struct Signal {
+    state: Mutex<(bool, Option<Waker>)>,
+    dozes: AtomicBool,
+}
 
 impl Signal {
     /// Wakes the waiter, or the next one at once.
     pub fn notify(&self) {
         let waker = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             state.0 = true;
             state.1.take()
         };
+        self.end_doze();
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
+    /// Wakes the waiter unless it dozes.
+    pub fn hint(&self) {
+        if !self.dozes() {
+            self.notify();
+        }
+    }
+
+    /// From now on the waiter ignores hints until it is notified.
+    pub fn doze(&self) {
+        self.dozes.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends [`Signal::doze`].
+    pub fn end_doze(&self) {
+        self.dozes.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the waiter ignores hints.
+    pub fn dozes(&self) -> bool {
+        self.dozes.load(Ordering::SeqCst)
+    }
+
     /// Waits for the next [`Signal::notify`].
     pub fn wait(&self) -> impl Future<Output = ()> + '_ {
         std::future::poll_fn(|cx| {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             if std::mem::take(&mut state.0) {
                 return Poll::Ready(());
             }
@@ -35,6 +62,16 @@ impl Signal {
             Poll::Pending
         })
     }
+}
+
+/// Waits for one of two; true if the first is over.
+pub async fn either(first: impl Future<Output = ()>, second: impl Future<Output = ()>) -> bool {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    std::future::poll_fn(|cx| match first.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(true),
+        Poll::Pending => second.as_mut().poll(cx).map(|()| false),
+    })
+    .await
 }
 
 /// Yields to other tasks of the executor once.

@@ -2,7 +2,7 @@
 
 use block::{Data, Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
-use engine::{Engine, Options, Volume};
+use engine::{Engine, Options, Rest, Volume};
 use parking_lot::Mutex;
 use raid::{DriveShelf, FormatOptions, MemDrive, Sizes};
 use shelf::pool::Consent;
@@ -161,6 +161,8 @@ pub struct Rig {
     pub written: Arc<Written>,
     drives: Vec<Arc<dyn Drive>>,
     background: Task<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Operations follow each other, faster than what they wrote becomes old.
+    gathers: Arc<AtomicBool>,
     /// What its workers have been given: they compute when the background waits, on the same thread.
     jobs: Jobs,
     /// Processor time of the background so far, in µs, without that of its workers.
@@ -216,13 +218,23 @@ impl Rig {
         let jobs = Jobs::default();
         let options = Options { workers: jobs.workers(), ..options };
         let engine = block_on(Engine::open(shelf, options)).expect("an array in order");
-        let background = Task::new(Box::pin(engine.background()) as Pin<Box<_>>);
+        let gathers = Arc::new(AtomicBool::new(false));
+        let operates = gathers.clone();
+        let rest = move |rest| {
+            let operates = operates.clone();
+            std::future::poll_fn(move |_| match rest == Rest::Gather && operates.load(Ordering::Relaxed) {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            })
+        };
+        let background = Task::new(Box::pin(engine.background_with_rest(rest)) as Pin<Box<_>>);
         Self {
             engine,
             written,
             drives: Vec::new(),
             jobs,
             background,
+            gathers,
             background_us: 0.0,
             extra_work: Box::new(|| ()),
         }
@@ -294,6 +306,7 @@ impl Rig {
     ) {
         let mut ops = ops.fuse();
         let mut running: Vec<(Task<Pending>, f64)> = Vec::with_capacity(depth);
+        self.gathers.store(true, Ordering::Relaxed);
         loop {
             while running.len() < depth
                 && let Some(op) = ops.next()
@@ -302,6 +315,8 @@ impl Rig {
                 running.push((Task::new(disk.execute(op)), submitted));
             }
             if running.is_empty() {
+                self.gathers.store(false, Ordering::Relaxed);
+                self.background.flag.0.store(true, Ordering::Release);
                 return;
             }
             running.retain_mut(|(task, submitted)| match task.poll() {

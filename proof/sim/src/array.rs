@@ -246,8 +246,14 @@ impl Run {
             return Ok(None);
         }
         self.compare_managed(&incarnation.engine)?;
-        let long = self.scenario.long_rest;
-        let rest = move |rest| polls(if rest == Rest::Long { long } else { 0 });
+        let (gather, long) = (self.scenario.gather_rest, self.scenario.long_rest);
+        let rest = move |rest| {
+            polls(match rest {
+                Rest::Short => 0,
+                Rest::Gather => gather,
+                Rest::Long => long,
+            })
+        };
         self.machine.start_background(incarnation.engine.background_with_rest(rest));
         incarnation.fresh = false;
         self.note_spread();

@@ -122,8 +122,6 @@ pub fn tunables(random: &mut Random) -> Tunables {
         journal_held_max: much(measured.journal_held_max),
         journal_kept_divisor: much(64).max(2),
         copy_piece_bytes: much(measured.copy_piece_bytes),
-        // This wait takes no time here, and would only change the behaviour of each seed.
-        rest_waiting_bytes: 0,
         ..tunables
     };
     // Derived from drawn values, so other draws stay unchanged.
@@ -132,6 +130,7 @@ pub fn tunables(random: &mut Random) -> Tunables {
         index_reads_in_flight: one(&mut own, measured.index_reads_in_flight as u64) as usize,
         index_spare_bytes: one(&mut own, measured.index_spare_bytes),
         index_rewrite_min_bytes: one(&mut own, measured.index_rewrite_min_bytes),
+        gather_divisor: one(&mut own, 64),
         ..tunables
     }
 }

@@ -1,7 +1,7 @@
 //! Flush: the oldest slots of the journal become references to blocks that the log has already, or parts of new frames.
 //!
-//! Slots are taken oldest first, so that the journal can be trimmed, and sorted by volume and block: a frame is a run of
-//! neighbours, because what was written together is read together. Workers make fingerprints and frames; what they return is
+//! Slots are taken oldest first, so that the journal can be trimmed, each with those that wait in the same leaf of the map, and
+//! sorted by volume and block: a frame is a run of neighbours, because neighbours are read together. Workers make fingerprints and frames; what they return is
 //! looked up, appended and committed in that order.
 
 use super::Reducer;
@@ -139,9 +139,9 @@ fn key(fingerprint: &Fingerprint) -> u128 {
 }
 
 impl Reducer {
-    /// Flushes some slots.
-    pub async fn flush(&mut self, appender: &mut Appender) -> block::Result<Flushed> {
-        let items = self.take_slots();
+    /// Flushes some slots of batches up to `due`, and what waits beside them.
+    pub async fn flush(&mut self, appender: &mut Appender, due: u64) -> block::Result<Flushed> {
+        let items = self.take_slots(due);
         if items.is_empty() {
             return Ok(Step::Idle.into());
         }
@@ -193,11 +193,11 @@ impl Reducer {
         Ok(made)
     }
 
-    fn take_slots(&self) -> Vec<Item> {
+    fn take_slots(&self, due: u64) -> Vec<Item> {
         let durable = self.core.journal.durable();
         let mut items: Vec<Item> = {
             let state = &mut *self.core.state.write();
-            let taken = state.maps.slots.take_oldest(durable, self.core.options.tunables.flush_slots);
+            let taken = state.maps.slots.take(due, durable, self.core.options.tunables.flush_slots);
             let item = |slot: SlotId| {
                 let found = state.maps.slots.get(slot)?;
                 let (volume, block, page) = (found.volume, found.block, found.page.clone());

@@ -33,7 +33,7 @@ fn read_after_a_collision(verify: bool) -> Vec<u8> {
     let mut write = |lba: u64, byte: u8| {
         let data = Data::from(vec![byte; BLOCK]);
         run(volume.execute(Op::Write { lba, data })).expect("written");
-        assert_eq!(run(reducer.flush(&mut appender)).expect("flushed").step, Step::Done);
+        assert_eq!(run(reducer.flush(&mut appender, u64::MAX)).expect("flushed").step, Step::Done);
         reducer.index.insert(reducer.fingerprinter.of(&[2; BLOCK]), BlockId { frame: 0, index: 0 });
     };
     write(0, 1);

@@ -21,6 +21,8 @@ pub struct Scenario {
     pub crashes: u64,
     /// Number of polls after which the background counts as idle.
     pub long_rest: u64,
+    /// Number of polls for which writes gather before they are flushed.
+    pub gather_rest: u64,
     /// Maximum number of steps of hosts and drives before a waiting background continues.
     pub reach: u64,
     /// Limits of the store.
@@ -72,6 +74,7 @@ impl Scenario {
             at_once: pick(&[1, 4, 16]) as usize,
             crashes: pick(&[1, 2, 4]),
             long_rest: pick(&[0, 0, 20, 200]),
+            gather_rest: 20,
             reach: 0,
             limits: raid::Limits::default(),
             spares: 0,
@@ -124,6 +127,7 @@ impl Scenario {
     /// Draws the pressure from independent random numbers, so other draws stay unchanged.
     pub fn draw_pressure(&mut self, seed: u64) {
         self.ticks = true;
+        self.gather_rest = [0, 1, 20, 2000][Random::new(seed ^ 0x6761_7468).below(4) as usize];
         if matches!(self.world, World::OutOfSpace | World::DriveChanges) {
             let mut random = Random::new(seed ^ 0x6675_6c6c);
             if self.world == World::OutOfSpace {

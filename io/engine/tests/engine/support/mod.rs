@@ -613,7 +613,7 @@ impl World {
     pub fn open_gated(shelf: Arc<MemShelf>, open: Arc<AtomicBool>) -> Self {
         Self::open_resting(shelf, options(), move |rest| {
             let open = open.clone();
-            let is_over = move || rest == Rest::Short && open.load(Ordering::Relaxed);
+            let is_over = move || rest != Rest::Long && open.load(Ordering::Relaxed);
             std::future::poll_fn(move |_| if is_over() { Poll::Ready(()) } else { Poll::Pending })
         })
     }
