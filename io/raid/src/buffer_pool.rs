@@ -5,20 +5,24 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Buffers that are kept.
-const MAX_KEPT_BUFFERS: usize = 8;
-
-/// Largest buffer that is kept.
-const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
+/// Bytes of the buffers that are kept, all together.
+const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// Buffers that were shared, to be reused after the last reader drops them.
-#[derive(Default)]
-pub struct BufferPool(Mutex<Vec<Arc<AlignedBuf>>>);
+pub struct BufferPool {
+    kept: Mutex<Vec<Arc<AlignedBuf>>>,
+    kept_max: usize,
+}
 
 impl BufferPool {
+    /// A pool that keeps up to `kept_max` buffers.
+    pub fn new(kept_max: usize) -> Self {
+        Self { kept: Mutex::default(), kept_max }
+    }
+
     /// A buffer of `len` bytes: zeros, or what an earlier use left.
     pub fn take(&self, len: usize) -> AlignedBuf {
-        let mut kept = self.0.lock();
+        let mut kept = self.kept.lock();
         // The one used last, which may still be in a cache.
         let free = kept.iter().rposition(|kept| Arc::strong_count(kept) == 1 && kept.capacity() >= len);
         let spare = free.and_then(|index| Arc::into_inner(kept.remove(index)));
@@ -31,13 +35,13 @@ impl BufferPool {
     /// Shares all of a buffer, and keeps it for reuse.
     pub fn share(&self, buffer: AlignedBuf) -> Bytes {
         let (len, buffer) = (buffer.len(), Arc::new(buffer));
-        if buffer.capacity() <= MAX_KEPT_BUFFER_BYTES {
-            let mut kept = self.0.lock();
-            if kept.len() == MAX_KEPT_BUFFERS {
-                kept.remove(0);
-            }
-            kept.push(buffer.clone());
+        let mut kept = self.kept.lock();
+        kept.push(buffer.clone());
+        let mut bytes: usize = kept.iter().map(|buffer| buffer.capacity()).sum();
+        while kept.len() > self.kept_max || bytes > KEPT_BYTES_MAX {
+            bytes -= kept.remove(0).capacity();
         }
+        drop(kept);
         buffer.share(0..len)
     }
 }

@@ -9,7 +9,7 @@ fn filled(spares: &BufferPool, len: usize, byte: u8) -> Bytes {
 
 #[test]
 fn a_buffer_is_filled_again_once_nobody_reads_it() {
-    let spares = BufferPool::default();
+    let spares = BufferPool::new(4);
     let first = filled(&spares, 2 * ALIGN, 1);
     let part = first.slice(ALIGN..);
     let memory = first.as_ptr();
@@ -28,10 +28,16 @@ fn a_buffer_is_filled_again_once_nobody_reads_it() {
 }
 
 #[test]
-fn few_and_small_ones_are_kept() {
-    let spares = BufferPool::default();
-    drop(filled(&spares, MAX_KEPT_BUFFER_BYTES + 1, 1));
-    assert!(spares.0.lock().is_empty());
-    let read: Vec<Bytes> = (0..2 * MAX_KEPT_BUFFERS).map(|_| filled(&spares, ALIGN, 2)).collect();
-    assert_eq!((spares.0.lock().len(), read.len()), (MAX_KEPT_BUFFERS, 2 * MAX_KEPT_BUFFERS));
+fn few_buffers_and_few_bytes_are_kept() {
+    let spares = BufferPool::new(4);
+    let read: Vec<Bytes> = (0..9).map(|_| filled(&spares, ALIGN, 2)).collect();
+    assert_eq!((spares.kept.lock().len(), read.len()), (4, 9));
+    let large = filled(&spares, KEPT_BYTES_MAX, 1);
+    assert_eq!(spares.kept.lock().len(), 1, "it is all that is kept");
+    let memory = large.as_ptr();
+    drop(large);
+    assert_eq!(filled(&spares, KEPT_BYTES_MAX, 2).as_ptr(), memory);
+    drop(filled(&spares, KEPT_BYTES_MAX + 1, 1));
+    assert!(spares.kept.lock().is_empty());
+    drop(filled(&BufferPool::new(0), ALIGN, 1));
 }

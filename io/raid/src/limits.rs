@@ -23,7 +23,7 @@ pub struct Limits {
     pub idle_bytes_per_second: u64,
     /// Freed segments whose space is given back to the drives at once: the placing of others waits for them.
     pub discarded_segments_max: u32,
-    /// Stripe buffers that are kept for reuse.
+    /// Buffers that are kept for reuse, of stripes and of parities of batches.
     pub kept_buffers_max: usize,
 }
 

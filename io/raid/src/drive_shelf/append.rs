@@ -225,11 +225,11 @@ impl DriveShelf {
             return Record { front, body, parities: Bytes::new() };
         };
         let pages: Vec<&[u8]> = body.iter().flat_map(|piece| piece.chunks_exact(ALIGN)).collect();
-        let mut parities = self.buffer_pool.take(PARITY_COLUMNS * stripe_set.height(header.body as usize));
+        let mut parities = self.parity_buffers.take(PARITY_COLUMNS * stripe_set.height(header.body as usize));
         stripe_set.compute(&pages, &mut parities);
         let columns = stripe_set.checksums(&pages, &parities);
         header.checksums = Checksums { front: header.front_checksum(&front).unwrap_or(0), columns };
-        Record { front: header.with_checksums(&front), body, parities: self.buffer_pool.share(parities) }
+        Record { front: header.with_checksums(&front), body, parities: self.parity_buffers.share(parities) }
     }
 
     /// One device write of batch `pos` has completed.

@@ -27,15 +27,13 @@ struct State {
     whole: usize,
     failure: Option<Error>,
     done: Option<Done<()>>,
-    /// Returned for reuse when all drives are done with them.
-    buffers: Vec<Arc<AlignedBuf>>,
 }
 
 impl State {
     fn new(targets: &Targets, done: Done<()>) -> Self {
         // One more, so that it can't complete before everything was submitted.
         let left = 1 + targets.iter().flatten().count();
-        Self { left, whole: 0, failure: None, done: Some(done), buffers: Vec::new() }
+        Self { left, whole: 0, failure: None, done: Some(done) }
     }
 }
 
@@ -111,15 +109,12 @@ impl DriveShelf {
         let width = entry.profile.width();
         let chunk = self.plan.chunk_pages(entry.profile) as usize * ALIGN;
         let mut pieces: Vec<Vec<Bytes>> = vec![Vec::with_capacity((rows.1 - rows.0) as usize); width];
-        let mut buffers = Vec::new();
         for (row, stripe) in (rows.0..).zip(stripes.chunks_exact(self.plan.stripe_bytes() as usize)) {
-            let buffer = Arc::new(self.stripe(entry, row, stripe));
+            let columns = self.stripe(entry, row, stripe);
             for part in 0..width {
-                pieces[entry.index(row, part)].push(buffer.share(part * chunk..(part + 1) * chunk));
+                pieces[entry.index(row, part)].push(columns.slice(part * chunk..(part + 1) * chunk));
             }
-            buffers.push(buffer);
         }
-        writing.state.lock().buffers = buffers;
         for (target, pieces) in targets.into_iter().zip(pieces) {
             let Some((column, member)) = target else { continue };
             let at = self.plan.page_at(entry.profile, column.granule, rows.0, 0);
@@ -151,9 +146,9 @@ impl DriveShelf {
     }
 
     /// The sectors and parities of a stripe, column after column.
-    fn stripe(&self, entry: &Entry, row: u32, payload: &[u8]) -> AlignedBuf {
+    fn stripe(&self, entry: &Entry, row: u32, payload: &[u8]) -> Bytes {
         let chunk = self.plan.chunk_pages(entry.profile) as usize * ALIGN;
-        let mut buffer = self.buffer(entry.profile.width() * chunk);
+        let mut buffer = self.stripe_buffers.take(entry.profile.width() * chunk);
         let data = usize::from(entry.profile.data) * chunk;
         let first = row * self.plan.stripe_pages;
         let makes = self.keyring.sectors(entry.salt);
@@ -173,31 +168,7 @@ impl DriveShelf {
                 parity::compute(&columns, p, Some(q));
             }
         }
-        buffer
-    }
-
-    /// A buffer of this length with arbitrary contents.
-    fn buffer(&self, len: usize) -> AlignedBuf {
-        let kept = {
-            let mut buffers = self.buffers.lock();
-            let fitting = buffers.iter().position(|buffer| buffer.capacity() == len);
-            fitting.map(|index| buffers.swap_remove(index))
-        };
-        let mut buffer = kept.unwrap_or_else(|| AlignedBuf::with_capacity(len));
-        buffer.set_len(len);
-        buffer
-    }
-
-    fn keep_buffers(&self, used: Vec<Arc<AlignedBuf>>) {
-        let mut buffers = self.buffers.lock();
-        for buffer in used {
-            if let Ok(buffer) = Arc::try_unwrap(buffer) {
-                buffers.push(buffer);
-                if buffers.len() > self.limits.kept_buffers_max {
-                    buffers.remove(0);
-                }
-            }
-        }
+        self.stripe_buffers.share(buffer)
     }
 
     fn column_written(&self, writing: &Arc<Writing>, slot: Option<usize>, outcome: Result) {
@@ -216,10 +187,9 @@ impl DriveShelf {
                 state.failure = failure;
                 return;
             }
-            (state.done.take(), std::mem::take(&mut state.buffers), whole, failure)
+            (state.done.take(), whole, failure)
         };
-        let (Some(done), buffers, whole, failure) = ended else { return };
-        self.keep_buffers(buffers);
+        let (Some(done), whole, failure) = ended else { return };
         let drained = self.segments.lock().written(writing.segment, writing.entry.generation, writing.rows);
         if let Some(drained) = drained {
             drained(Ok(()));
