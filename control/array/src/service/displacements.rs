@@ -2,8 +2,8 @@
 //! (RFC 7143 6.3.5), forever, and neither can work. A cloned system disk is the usual cause.
 //!
 //! One machine also reinstates its session, after a reset or a cut network, and from another address after a change of its own.
-//! So it takes several displacements of each of two addresses within a short time. Machines behind a router that translates
-//! addresses (NAT) have one address: there it takes more of them than one machine can cause.
+//! So it takes several displacements of each of two addresses within a short time. Machines that share
+//! an address by network address translation (NAT) need more displacements than one machine can cause.
 
 use crate::condition::{self, About, Conditions};
 use history::Severity;
@@ -22,10 +22,20 @@ const MAX_ADDRESSES: usize = 16;
 /// Sessions that are remembered; no others are noted until some were long ago.
 const MAX_SESSIONS: usize = 4096;
 
-/// Displacements by initiator name and ISID, and by address, with their times in seconds since 1970. Names are of hosts, as others
-/// have no sessions.
+/// Displacements of a session at one time.
+#[derive(Debug)]
+struct Loss {
+    /// In seconds since 1970.
+    at: u64,
+    count: u64,
+}
+
+/// What each address lost, in order of time.
+type Losses = BTreeMap<IpAddr, Vec<Loss>>;
+
+/// Displacements by initiator name and ISID, and by address. Names are of hosts, as others have no sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Displacements(BTreeMap<(String, u64), BTreeMap<IpAddr, Vec<(u64, u64)>>>);
+pub(crate) struct Displacements(BTreeMap<(String, u64), Losses>);
 
 impl Displacements {
     /// A session of an initiator at an address, with this ISID, was reinstated by another connection, so often at this time.
@@ -37,13 +47,13 @@ impl Displacements {
         let addresses = self.0.entry(key).or_default();
         let times = addresses.entry(address).or_default();
         match times.last_mut() {
-            Some((at, known)) if *at == now => *known = known.saturating_add(count),
-            _ => times.push((now, count)),
+            Some(loss) if loss.at == now => loss.count = loss.count.saturating_add(count),
+            _ => times.push(Loss { at: now, count }),
         }
         if addresses.len() > MAX_ADDRESSES {
-            let last = |times: &Vec<(u64, u64)>| times.last().map(|(at, _)| *at);
+            let last = |times: &[Loss]| times.last().map(|loss| loss.at);
             let oldest = addresses.iter().min_by_key(|(_, times)| last(times)).map(|(address, _)| *address);
-            oldest.map(|address| addresses.remove(&address));
+            oldest.and_then(|address| addresses.remove(&address));
         }
     }
 
@@ -51,7 +61,7 @@ impl Displacements {
     pub fn forget(&mut self, now: u64) {
         self.0.retain(|_, addresses| {
             addresses.retain(|_, times| {
-                times.retain(|(at, _)| now.abs_diff(*at) < WINDOW_SECONDS);
+                times.retain(|loss| now.abs_diff(loss.at) < WINDOW_SECONDS);
                 !times.is_empty()
             });
             !addresses.is_empty()
@@ -78,9 +88,9 @@ impl Displacements {
 }
 
 /// The addresses of machines that displace each other, as text; `None` if there are none.
-fn rivals(addresses: &BTreeMap<IpAddr, Vec<(u64, u64)>>) -> Option<String> {
+fn rivals(addresses: &Losses) -> Option<String> {
     let at_least = |least: u64| {
-        let count = |times: &[(u64, u64)]| times.iter().map(|(_, count)| count).sum::<u64>();
+        let count = |times: &[Loss]| times.iter().map(|loss| loss.count).sum::<u64>();
         let often = addresses.iter().filter(|(_, times)| count(times) >= least);
         often.map(|(address, _)| address.to_string()).collect::<Vec<_>>()
     };
@@ -89,7 +99,7 @@ fn rivals(addresses: &BTreeMap<IpAddr, Vec<(u64, u64)>>) -> Option<String> {
         return Some(several.join(" and "));
     }
     let one = at_least(MIN_DISPLACEMENTS_OF_ONE).pop()?;
-    Some(format!("{one} (behind one address, as with NAT)"))
+    Some(format!("{one} (several machines at one address, as with NAT)"))
 }
 
 #[cfg(test)]

@@ -40,7 +40,10 @@ fn machines_behind_one_address_are_recognised_by_how_often_they_do() {
     }
     displacements.note(SESSION, address(2), 1, 138);
     let messages = found(&displacements);
-    assert!(messages.len() == 1 && messages[0].contains("10.0.0.2 (behind one address"), "{messages:?}");
+    assert!(
+        messages.len() == 1 && messages[0].contains("10.0.0.2 (several machines at one address"),
+        "{messages:?}"
+    );
 }
 
 #[test]

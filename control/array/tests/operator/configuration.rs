@@ -93,7 +93,7 @@ async fn the_bin_tells_volumes_of_one_name_by_identity() {
     }
     assert_eq!(refused(&up, restore("db1", None)).await.kind, Kind::Conflict);
     let id = format!("{:032x}", bin(&up).await[0].id.0);
-    ok(&up, EradicateFromRecycleBin { id: id }).await;
+    ok(&up, EradicateFromRecycleBin { id }).await;
     ok(&up, restore("db1", None)).await;
     assert_eq!(up.engine.volumes().len(), 1);
 }

@@ -6,6 +6,7 @@ mod actions;
 mod alerts;
 mod api_address;
 mod automation;
+mod cables;
 mod clock;
 mod configuration;
 mod controllers;

@@ -1,10 +1,10 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
+use crate::cables::Cables;
 use array::{
     ApiListeners, Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential, Env,
-    Error, Examined, FibreChannel, FibreChannelNexus, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Link,
-    LinkIdentity, Machine, MovingAddresses, Network, NewKey, Parts, Request, Role, SealingKey, Secret,
-    Takeover, Uptime, Verb, WrappedKey,
+    Error, Examined, FibreChannel, FibreChannelNexus, FoundDrive, Health, KEY_BYTES, KeySource, Kind,
+    Machine, MovingAddresses, NewKey, Parts, Request, Role, SealingKey, Takeover, Uptime, Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -15,16 +15,13 @@ use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::pool::BoxFuture;
 use shelf::{AlignedBuf, Batch, Done, Drive, JournalPos, Layout, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 /// What locks the drives of an encrypted array first, and next.
 const OLD_KEY: [u8; KEY_BYTES] = [1; KEY_BYTES];
@@ -198,112 +195,6 @@ impl MovingAddresses for Moving {
 
     fn user_of(&self, address: IpAddr) -> std::io::Result<Option<String>> {
         Ok(self.used.lock().unwrap().get(&address).map(|_| "02:00:00:00:00:99".into()))
-    }
-}
-
-/// Connections to other arrays of a test.
-#[derive(Default)]
-pub struct Cables {
-    /// The port of this array, if it listens.
-    pub port: Mutex<Option<u16>>,
-    /// Other arrays by their address.
-    pub others: Mutex<BTreeMap<String, Arc<Array>>>,
-    /// Whether both ends of a connection are in different TLS sessions: a machine is between them.
-    pub intercepted: Mutex<bool>,
-    /// Whether no array responds.
-    pub silent: Mutex<bool>,
-    /// Whether nothing comes from other arrays by the connections that there are.
-    pub frozen: Arc<AtomicBool>,
-    /// Notified when one that does not respond is asked.
-    pub asked: tokio::sync::Notify,
-    /// What serves the other ends of connections.
-    served: Mutex<Vec<tokio::task::AbortHandle>>,
-}
-
-impl Cables {
-    /// Ends all connections, and lets none be made. Returns what [`Cables::plug`] makes possible again.
-    pub fn cut(&self) -> BTreeMap<String, Arc<Array>> {
-        let others = std::mem::take(&mut *self.others.lock().unwrap());
-        self.served.lock().unwrap().drain(..).for_each(|served| served.abort());
-        others
-    }
-
-    /// Lets connections be made again.
-    pub fn plug(&self, others: BTreeMap<String, Arc<Array>>) {
-        *self.others.lock().unwrap() = others;
-    }
-}
-
-/// An end of a connection that gets nothing while its network is frozen.
-struct Freezing(DuplexStream, Arc<AtomicBool>);
-
-impl AsyncRead for Freezing {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context, into: &mut ReadBuf) -> Poll<io::Result<()>> {
-        match self.1.load(Ordering::SeqCst) {
-            true => Poll::Pending,
-            false => Pin::new(&mut self.0).poll_read(cx, into),
-        }
-    }
-}
-
-impl AsyncWrite for Freezing {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
-impl Network for Cables {
-    fn port(&self) -> Option<u16> {
-        *self.port.lock().unwrap()
-    }
-
-    fn new_identity(&self, serial: &str) -> Result<LinkIdentity, String> {
-        Ok(LinkIdentity { certificate: format!("certificate of {serial}"), key: Secret::new("a secret key") })
-    }
-
-    fn connect(
-        &self,
-        address: String,
-        own: LinkIdentity,
-    ) -> Pin<Box<dyn Future<Output = Result<Link, String>> + Send>> {
-        if *self.silent.lock().unwrap() {
-            self.asked.notify_one();
-            return Box::pin(std::future::pending());
-        }
-        let other = self.others.lock().unwrap().get(&address).cloned();
-        let intercepted = *self.intercepted.lock().unwrap();
-        let Some(other) = other else { return Box::pin(async { Err("connection refused".to_owned()) }) };
-        let (one, another) = tokio::io::duplex(4096);
-        let frozen = self.frozen.clone();
-        let (there, awaited) = tokio::sync::oneshot::channel();
-        let answering = other.clone();
-        let served = tokio::spawn(async move {
-            if let Ok(there) = awaited.await {
-                answering.answer(there).await;
-            }
-        });
-        self.served.lock().unwrap().push(served.abort_handle());
-        Box::pin(async move {
-            let theirs = other.link_identity().unwrap().ok_or("it has no key")?;
-            let link = |stream, identity: LinkIdentity, exporter| Link {
-                stream,
-                certificate: identity.certificate.into_bytes(),
-                exporter: [exporter; 32],
-                address: Ipv4Addr::new(192, 0, 2, 9).into(),
-            };
-            let here = link(Box::new(Freezing(one, frozen)) as Box<dyn array::Duplex>, theirs, 1);
-            let other_end = link(Box::new(another), own, 1 + u8::from(intercepted));
-            there.send(other_end).map_err(|_| "the connection was cut")?;
-            Ok(here)
-        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Synchronous replication between two arrays: what is acknowledged is on both, whatever ends first.
 
+use crate::cables::Cables;
 use crate::replication::{BACK, Pair, demote, pair, promote, protect, show};
-use crate::rig::{Cables, Rig, Up, ok, refused, write};
+use crate::rig::{Rig, Up, ok, refused, write};
 use array::{
     Alert, ChangeReplication, ChangeVolume, CreateReplication, CreateSchedule, CreateSnapshots, CreateVolume,
     DeleteReplication, DeleteVolume, Deletion, ListAlerts, ListReplications, ListSnapshots, ListVolumes,

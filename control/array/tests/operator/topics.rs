@@ -39,7 +39,6 @@ macro_rules! topics {
 fn story() -> Vec<(Step, &'static [Topic])> {
     use Topic::*;
     let name = |name: &str| name.to_owned();
-    let rules = vec![Rule { when: name("hourly"), keep: 2 }];
     let snapshot = |suffix: &str| CreateSnapshots {
         subject: SubjectName::Volume(name("a")),
         suffix: Some(name(suffix)),
@@ -94,6 +93,15 @@ fn story() -> Vec<(Step, &'static [Topic])> {
             },
             &[Volumes]
         ),
+    ]
+}
+
+/// What follows [`story`]: the end of what it made.
+fn end_of_story() -> Vec<(Step, &'static [Topic])> {
+    use Topic::*;
+    let name = |name: &str| name.to_owned();
+    let rules = vec![Rule { when: name("hourly"), keep: 2 }];
+    topics![
         (
             CreateSchedule {
                 name: name("gold"),
@@ -250,7 +258,8 @@ fn administration() -> Vec<(Step, &'static [Topic])> {
 async fn listeners_hear_of_all_that_an_action_changes() {
     let rig = Rig::new();
     let up = rig.up().await;
-    for (action, expected) in hosts().into_iter().chain(story()).chain(administration()) {
+    for (action, expected) in hosts().into_iter().chain(story()).chain(end_of_story()).chain(administration())
+    {
         let expected: BTreeSet<Topic> = expected.iter().copied().collect();
         let heard = heard(&up, &action).await;
         assert!(heard.is_superset(&expected), "{action:?}: {heard:?}, not {expected:?}");
