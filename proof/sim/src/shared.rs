@@ -489,8 +489,13 @@ impl World {
         let mut most = TAKEOVER_NS;
         if self.random.chance(40) {
             let drive = self.random.below(self.media.len() as u64) as usize;
-            most += REPLY_TIMEOUT.as_nanos() as u64;
-            self.faults.silence(drive, now + most + self.random.below(60 * SECOND));
+            let until = now + most + REPLY_TIMEOUT.as_nanos() as u64 + self.random.below(60 * SECOND);
+            // A drive that the home has lost stays lost here, and a controller has the drives that replied when it
+            // started. Without another one, too few may be left to take over.
+            if self.have_all_drives(home) {
+                most += REPLY_TIMEOUT.as_nanos() as u64;
+                self.faults.silence(drive, until);
+            }
         }
         self.taking_over = Some((now, most));
         self.report.takeovers += 1;

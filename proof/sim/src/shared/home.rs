@@ -4,6 +4,7 @@ use super::{Action, Check, MS, SECOND, Slot, World, lock};
 use bytes::Bytes;
 use raid::shared::{Party, SharedArray};
 use raid::{DriveShelf, Limits, Opening};
+use shelf::pool::DriveState;
 use shelf::{Drive, JournalPos, Shelf, Superblock, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -89,6 +90,21 @@ impl World {
         let now = self.now;
         let home = self.controllers[at].running(now).and_then(|running| running.home.as_ref());
         home.is_some_and(|home| matches!(*lock(&home.store), Store::Open { .. }))
+    }
+
+    /// Whether the home has lost no drive, and both controllers had all of them when they started.
+    pub fn have_all_drives(&mut self, home: usize) -> bool {
+        let (now, count) = (self.now, self.media.len());
+        (0..2).all(|at| {
+            let Some(running) = self.controllers[at].running(now) else { return false };
+            let lost_none = running.home.as_ref().is_none_or(|home| match &*lock(&home.store) {
+                Store::Open { shelf, .. } => {
+                    shelf.status().drives.iter().all(|drive| drive.state == DriveState::Online)
+                }
+                Store::Opening | Store::Failed => false,
+            });
+            running.array.drives.len() == count && lost_none && (at != home || running.home.is_some())
+        })
     }
 
     pub fn begin_serving(&mut self, at: usize, epoch: u64) -> Check {
