@@ -46,7 +46,8 @@ impl Gathering {
     /// ripe that waited during all of it, and all of them if hosts did nothing.
     pub async fn rest(&mut self, rest: impl Future<Output = ()>) {
         self.core.signal.doze();
-        let woken = either(self.core.signal.wait(), rest).await;
+        // What was written before the doze began did not end it.
+        let woken = !self.core.is_gathering() || either(self.core.signal.wait(), rest).await;
         self.core.signal.end_doze();
         if !woken {
             let (durable, activity) = (self.core.journal.durable(), self.core.activity.total());

@@ -215,3 +215,27 @@ impl Watermark {
         .await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Context;
+
+    fn is_woken(signal: &Signal) -> bool {
+        pin!(signal.wait()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn hints_do_not_end_a_doze_and_notices_do() {
+        let signal = Signal::default();
+        signal.hint();
+        assert!(is_woken(&signal) && !is_woken(&signal));
+        signal.doze();
+        signal.hint();
+        assert!(!is_woken(&signal) && signal.dozes());
+        signal.notify();
+        assert!(is_woken(&signal) && !signal.dozes());
+        signal.hint();
+        assert!(is_woken(&signal), "it is awake");
+    }
+}

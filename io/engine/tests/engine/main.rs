@@ -8,6 +8,7 @@ mod durable;
 mod encrypted;
 mod format;
 mod full;
+mod gathering;
 mod images;
 mod inconsistencies;
 mod map_pages;

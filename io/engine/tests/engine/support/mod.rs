@@ -609,11 +609,15 @@ impl World {
         })
     }
 
-    /// A world whose background, once hosts have woken it, rests until `open`. It is never left alone for long.
+    /// A world in which writes gather until `open`. Its background is never left alone for long.
     pub fn open_gated(shelf: Arc<MemShelf>, open: Arc<AtomicBool>) -> Self {
         Self::open_resting(shelf, options(), move |rest| {
             let open = open.clone();
-            let is_over = move || rest != Rest::Long && open.load(Ordering::Relaxed);
+            let is_over = move || match rest {
+                Rest::Short => true,
+                Rest::Gather => open.load(Ordering::Relaxed),
+                Rest::Long => false,
+            };
             std::future::poll_fn(move |_| if is_over() { Poll::Ready(()) } else { Poll::Pending })
         })
     }
