@@ -235,7 +235,7 @@ impl Core {
         let tally: Tally = maps.tally_of(level, node);
         if (tally, level) != (info.tally, info.level) {
             found.defect(format_args!(
-                "map page {page}: {} blocks below it at level {level}, {} of them zeros; its index entry says {} and {} at {}",
+                "map page {page}: {} blocks below it at level {level}, {} of them zeros; its index entry says {}, {} of them zeros, at level {}",
                 tally.mapped, tally.zero, info.tally.mapped, info.tally.zero, info.level
             ));
         }

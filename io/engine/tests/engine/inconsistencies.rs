@@ -215,7 +215,7 @@ fn a_refusal_says_what_is_wrong_where_and_what_to_do() {
         let (changed, what) = tampered(&shelf, target, &mut Dice::new(seed));
         let Err(error) = World::try_open(changed, bounds()) else { continue };
         let text = error.to_string();
-        let named = ["superblock", "Root", "root at", "Catalog", "catalog", "Index", "volume"];
+        let named = ["superblock", "root", "catalog", "index", "volume"];
         assert!(named.iter().any(|name| text.contains(name)), "{what}: {text}");
         let advice = ["connect them and start again", "`ashlard check --repair`"];
         assert!(advice.iter().any(|advice| text.contains(advice)), "{what}: {text}");
