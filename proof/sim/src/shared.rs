@@ -492,7 +492,7 @@ impl World {
             let until = now + most + REPLY_TIMEOUT.as_nanos() as u64 + self.random.below(60 * SECOND);
             // A drive that the home has lost stays lost here, and a controller has the drives that replied when it
             // started. Without another one, too few may be left to take over.
-            if self.have_all_drives(home) {
+            if self.have_all_drives() {
                 most += REPLY_TIMEOUT.as_nanos() as u64;
                 self.faults.silence(drive, until);
             }

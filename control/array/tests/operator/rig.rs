@@ -2,9 +2,10 @@
 
 use crate::cables::Cables;
 use array::{
-    ApiListeners, Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential, Env,
-    Error, Examined, FibreChannel, FibreChannelNexus, FoundDrive, Health, KEY_BYTES, KeySource, Kind,
-    Machine, MovingAddresses, NewKey, Parts, Request, Role, SealingKey, Takeover, Uptime, Verb, WrappedKey,
+    ApiListeners, Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential,
+    DirectorySettings, Env, Error, Examined, FibreChannel, FibreChannelNexus, FoundDrive, Health, KEY_BYTES,
+    KeySource, Kind, Ldap, Machine, MovingAddresses, NewKey, Parts, Request, Role, SealingKey, Takeover,
+    Uptime, Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -558,6 +559,19 @@ macro_rules! steps {
 pub(crate) use steps;
 
 /// The default caller of tests.
+/// Settings of an LDAP server at an address.
+pub fn ldap(server: &str) -> DirectorySettings {
+    DirectorySettings::Ldap(Ldap {
+        server: server.into(),
+        starttls: false,
+        bind_dn: None,
+        base: "dc=example".into(),
+        user_attribute: "uid".into(),
+        group_base: None,
+        ca: None,
+    })
+}
+
 fn ada() -> Caller {
     let credential = Credential::Machine;
     Caller { user: "ada".into(), origin: "10.0.0.7".into(), role: Role::Admin, credential }

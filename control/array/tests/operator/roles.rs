@@ -1,6 +1,6 @@
 //! Who may do what: every action, by every kind of caller.
 
-use crate::rig::{Rig, Step, Up, step, steps};
+use crate::rig::{Rig, Step, Up, ldap, step, steps};
 use array::{
     AddDrive, AlertState, By, Caller, CancelJob, ChangeAlert, ChangeApiAddress, ChangeDirectory, ChangeGroup,
     ChangeHost, ChangeHostGroup, ChangeNotificationTarget, ChangeOwnPassword, ChangeRemoteArray,
@@ -463,15 +463,7 @@ pub fn session(member: &Member) -> Caller {
 
 /// A session of a directory user who has the name of a user of the array.
 async fn guest(up: &Up, called: &str, role: Role) -> Caller {
-    let settings = DirectorySettings::Ldap(Ldap {
-        server: "ldap://127.0.0.1:1".into(),
-        starttls: false,
-        bind_dn: None,
-        base: "dc=example".into(),
-        user_attribute: "uid".into(),
-        group_base: None,
-        ca: None,
-    });
+    let settings = ldap("ldap://127.0.0.1:1");
     let new = NewDirectory { name: "corp".into(), settings, secret: None, grants: Vec::new(), enabled: true };
     up.perform(CreateDirectory(Box::new(new))).await.unwrap();
     let id = up.engine.records("directory/")[0].0["directory/".len()..].to_owned();

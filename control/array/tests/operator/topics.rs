@@ -1,16 +1,16 @@
 //! The topics that listeners hear of, action by action.
 
-use crate::rig::{Rig, Step, Up, step};
+use crate::rig::{Rig, Step, Up, ldap, step};
 use array::{
     ChangeDirectory, ChangeGroup, ChangeHost, ChangeNotificationTarget, ChangeSchedule, ChangeSettings,
     ChangeSnapshot, ChangeUser, ChangeVolume, CloneVolume, CreateConnection, CreateDirectory, CreateGroup,
     CreateHost, CreateHostGroup, CreateNotificationTarget, CreateSchedule, CreateSnapshots, CreateToken,
     CreateUser, CreateVolume, DeleteConnection, DeleteDirectory, DeleteGroup, DeleteHost, DeleteHostGroup,
     DeleteNotificationTarget, DeleteSchedule, DeleteSnapshot, DeleteToken, DeleteUser, DeleteVolume,
-    Deletion, Destination, DirectorySettings, EradicateFromRecycleBin, GroupChange, HostChange, LabelsChange,
-    Ldap, NewDirectory, NotificationTargetChange, Overwrite, PeerName, ReplaceCertificate, Restore,
-    RestoreFromRecycleBin, RestoreVolume, Role, Rule, RunSchedule, ScheduleChange, Secret, SettingsChange,
-    Severity, SnapshotChange, SubjectName, Topic, Update, VolumeChange,
+    Deletion, Destination, EradicateFromRecycleBin, GroupChange, HostChange, LabelsChange, NewDirectory,
+    NotificationTargetChange, Overwrite, PeerName, ReplaceCertificate, Restore, RestoreFromRecycleBin,
+    RestoreVolume, Role, Rule, RunSchedule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange,
+    SubjectName, Topic, Update, VolumeChange,
 };
 use std::collections::BTreeSet;
 
@@ -189,15 +189,7 @@ fn hosts() -> Vec<(Step, &'static [Topic])> {
 fn administration() -> Vec<(Step, &'static [Topic])> {
     use Topic::*;
     let name = |name: &str| name.to_owned();
-    let settings = DirectorySettings::Ldap(Ldap {
-        server: "ldap://127.0.0.1:1".into(),
-        starttls: false,
-        bind_dn: None,
-        base: "dc=example".into(),
-        user_attribute: "uid".into(),
-        group_base: None,
-        ca: None,
-    });
+    let settings = ldap("ldap://127.0.0.1:1");
     let directory =
         NewDirectory { name: name("corp"), settings, secret: None, grants: Vec::new(), enabled: true };
     let destination = Destination::Snmp { host: "127.0.0.1".into(), port: 162, user: None };

@@ -1,6 +1,6 @@
 //! The audit trail: what it says about each action, and what it never says.
 
-use crate::rig::{Rig, Step, Up, ok, steps};
+use crate::rig::{Rig, Step, Up, ldap, ok, steps};
 use crate::roles;
 use array::{
     Audit, AuditEntry, Caller, ChangeDirectory, ChangeHost, ChangeNotificationTarget, ChangeUser,
@@ -108,17 +108,6 @@ fn url(path: &str) -> String {
 
 /// Directories whose addresses have a password, which none may have.
 fn secretive_addresses() -> Vec<DirectorySettings> {
-    let ldap = |server: &str| {
-        DirectorySettings::Ldap(Ldap {
-            server: server.into(),
-            starttls: false,
-            bind_dn: None,
-            base: "dc=example".into(),
-            user_attribute: "uid".into(),
-            group_base: None,
-            ca: None,
-        })
-    };
     let oidc = |issuer: &str, address: &str| {
         DirectorySettings::Oidc(Oidc {
             issuer: issuer.into(),

@@ -92,8 +92,8 @@ impl World {
         home.is_some_and(|home| matches!(*lock(&home.store), Store::Open { .. }))
     }
 
-    /// Whether the home has lost no drive, and both controllers had all of them when they started.
-    pub fn have_all_drives(&mut self, home: usize) -> bool {
+    /// Whether no home has lost a drive, and both controllers had all of them when they started.
+    pub fn have_all_drives(&mut self) -> bool {
         let (now, count) = (self.now, self.media.len());
         (0..2).all(|at| {
             let Some(running) = self.controllers[at].running(now) else { return false };
@@ -103,7 +103,7 @@ impl World {
                 }
                 Store::Opening | Store::Failed => false,
             });
-            running.array.drives.len() == count && lost_none && (at != home || running.home.is_some())
+            running.array.drives.len() == count && lost_none
         })
     }
 
