@@ -1,18 +1,26 @@
 //! The array: composes the configuration, the services and the parts that carry it out.
 //!
 //! Each service has its own state and a narrow interface; none knows the array. How a request is carried out is in
-//! [`crate::request`], how a change is committed in [`crate::transaction`].
+//! [`crate::request`], how a change is committed in [`crate::array::transaction`].
 
-use crate::alert_source::{self, Services};
-use crate::api_listeners::Trial;
-use crate::audit::AuditLog;
-use crate::bus::{EventBus, Update};
+pub(crate) mod alert_source;
+pub(crate) mod page;
+pub(crate) mod projection;
+pub(crate) mod reconcile;
+pub(crate) mod recover;
+pub(crate) mod tick;
+pub(crate) mod transaction;
+
+use crate::array::alert_source::Services;
+use crate::array::reconcile::Reconciler;
 use crate::configuration::Configuration;
-use crate::env::Env;
-use crate::moving_addresses::Moved;
+use crate::events::audit::AuditLog;
+use crate::events::bus::{EventBus, Update};
 use crate::parts::Parts;
-use crate::ports::OwnPorts;
-use crate::reconcile::Reconciler;
+use crate::parts::api_listeners::Trial;
+use crate::parts::env::Env;
+use crate::parts::moving_addresses::Moved;
+use crate::parts::target_ports::OwnPorts;
 use crate::service::accounts::Accounts;
 use crate::service::alerts::Alerts;
 use crate::service::audit_mark::AuditWatch;
@@ -22,12 +30,12 @@ use crate::service::directories::Directories;
 use crate::service::drives::DriveMonitor;
 use crate::service::health::HealthMonitor;
 use crate::service::jobs::Jobs;
-use crate::service::links::Links;
 use crate::service::login_queue::LoginReports;
 use crate::service::logins::Logins;
 use crate::service::metering::Metering;
 use crate::service::notifier::Notifier;
 use crate::service::quotas::Quotas;
+use crate::service::remote_arrays::Links;
 use crate::service::replicas::Replicas;
 use crate::service::replication_meter::ReplicationMeter;
 use crate::service::schedules::Schedules;

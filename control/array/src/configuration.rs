@@ -2,6 +2,8 @@
 //!
 //! Changes run one after another: only the holder of [`Configuration::change`] may write.
 
+pub(crate) mod check;
+
 use crate::{Error, Result};
 use bytes::Bytes;
 use engine::Engine;

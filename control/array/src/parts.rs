@@ -1,13 +1,27 @@
 //! The parts that the array directs: engine, store, exports, front ends, history.
 
-use crate::api_listeners::ApiListeners;
-use crate::fibre_channel::FibreChannel;
-use crate::link::Network;
-use crate::machine::Machine;
-use crate::membership::Controllers;
-use crate::moving_addresses::MovingAddresses;
-use crate::sealing::SealingKey;
-use crate::status::MemoryLimit;
+pub(crate) mod api_listeners;
+pub(crate) mod certificate_chain;
+pub(crate) mod env;
+pub(crate) mod fibre_channel;
+pub mod framed;
+pub mod hex;
+pub(crate) mod machine;
+pub(crate) mod membership;
+pub(crate) mod moving_addresses;
+pub(crate) mod overwrite;
+pub(crate) mod remote_link;
+pub(crate) mod sealing;
+pub(crate) mod target_ports;
+
+use crate::parts::api_listeners::ApiListeners;
+use crate::parts::fibre_channel::FibreChannel;
+use crate::parts::machine::Machine;
+use crate::parts::membership::Controllers;
+use crate::parts::moving_addresses::MovingAddresses;
+use crate::parts::remote_link::Network;
+use crate::parts::sealing::SealingKey;
+use crate::shape::status::MemoryLimit;
 use engine::Engine;
 use history::Store;
 use shelf::pool::Pool;

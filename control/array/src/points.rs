@@ -2,11 +2,12 @@
 //! shortens.
 
 use crate::array::Array;
+use crate::array::transaction::Transaction;
+use crate::configuration::check;
 use crate::request::verbs;
 use crate::service::point_retention::{Received, received};
 use crate::shape::{shapes, some_time, time};
-use crate::transaction::Transaction;
-use crate::{Error, Result, check};
+use crate::{Error, Result};
 use block::DiskId;
 use records::{Config, Edit, Labels, Named, Record, ReplicaVolume, ReplicationEntry, SnapshotEntry, Stage};
 use replication::{Point, Written};

@@ -1,8 +1,9 @@
 //! Promotion of a target: which volumes a point becomes, and that they are made, also after a crash in the middle.
 
-use crate::replication::put;
-use crate::transaction::Transaction;
-use crate::{Error, Result, check};
+use crate::array::transaction::Transaction;
+use crate::configuration::check;
+use crate::noun::replication::put;
+use crate::{Error, Result};
 use block::{Disk, DiskId};
 use records::{
     GroupEntry, GroupId, Labels, Limits, Policy, Promotion, ReplicaVolume, ReplicationEntry, ReplicationId,

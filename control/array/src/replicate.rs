@@ -5,16 +5,19 @@
 //! before or after a transfer, never by a future that may be dropped.
 
 use crate::array::Array;
-use crate::caller::Caller;
-use crate::framed::shown;
-use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, MAX_SILENCE, Reply, Wish};
+use crate::array::transaction::Transaction;
+use crate::configuration::check;
+use crate::parts::framed::shown;
+use crate::parts::remote_link::{
+    Denial, DescribedVolume, Description, Link, LinkStream, MAX_SILENCE, Reply, Wish,
+};
+use crate::service::caller::Caller;
 use crate::service::outgoing;
 use crate::service::point_retention::{lock_of, received, surplus};
 use crate::service::replicas::{Active, Failure};
 use crate::service::replication_env::ReplicationEnv;
 use crate::service::schedules::zone_of;
-use crate::transaction::Transaction;
-use crate::{Error, Result, check};
+use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use history::Severity;

@@ -4,13 +4,15 @@
 //! returns the verb's answer. Authorization, the audit log and the order of changes follow from the declaration. A verb
 //! without an effect or a role does not compile.
 
+pub(crate) mod verb;
+
 use crate::array::Array;
-use crate::audit::{Entry, Pending};
-use crate::caller::Caller;
-use crate::page::{ListPage, Listed};
+use crate::array::page::{ListPage, Listed};
+use crate::array::transaction::Transaction;
+use crate::events::audit::{Entry, Pending};
+use crate::request::verb::{Effect, Object, Route, Verb};
+use crate::service::caller::Caller;
 use crate::shape::Outcome;
-use crate::transaction::Transaction;
-use crate::verb::{Effect, Object, Route, Verb};
 use crate::{Error, Result};
 use records::{Config, Role};
 use serde::Serialize;
@@ -91,7 +93,7 @@ macro_rules! verbs {
         $(, at $method:ident $path:literal $($status:literal)? $(in $section:literal)? $(says $response:literal)? $(part $page:ident)?)?
         => |$tx:ident, $it:pat_param| $run:expr;)*) => {
         /// The verbs of this noun.
-        pub(crate) const VERBS: &[$crate::verb::Verb] = &[
+        pub(crate) const VERBS: &[$crate::request::verb::Verb] = &[
             $(<$name as $crate::request::Request>::VERB,)*
             $($(<$own as $crate::request::Request>::VERB,)+)?
         ];
@@ -116,14 +118,14 @@ macro_rules! verbs {
             );
 
             impl $crate::request::Request for $name {
-                const VERB: $crate::verb::Verb = $crate::request::declare!($name, $effect $verb $noun, $role);
+                const VERB: $crate::request::verb::Verb = $crate::request::declare!($name, $effect $verb $noun, $role);
                 type Answer = $answer;
 
-                fn object(&self, config: &records::Config, _: &$crate::caller::Caller) -> $crate::verb::Object {
+                fn object(&self, config: &records::Config, _: &$crate::service::caller::Caller) -> $crate::request::verb::Object {
                     $crate::request::object!(self, config $(, about $field)? $(, of |$request, $config| $object)?)
                 }
 
-                async fn run(self, $tx: &mut $crate::transaction::Transaction<'_>) -> $crate::Result<$answer> {
+                async fn run(self, $tx: &mut $crate::array::transaction::Transaction<'_>) -> $crate::Result<$answer> {
                     let $it = self;
                     $run
                 }
@@ -213,8 +215,8 @@ macro_rules! route {
     [$method:ident $path:literal $($status:literal)? $(in $section:literal)? $(says $response:literal)?
         $(part $page:ident)?]) => {
         impl $crate::request::Routed for $name {
-            const ROUTE: $crate::verb::Route = $crate::verb::Route {
-                method: $crate::verb::Method::$method,
+            const ROUTE: $crate::request::verb::Route = $crate::request::verb::Route {
+                method: $crate::request::verb::Method::$method,
                 path: $path,
                 parameters: $crate::request::parameters!($fields),
                 body: $crate::request::body_form!($method $fields),
@@ -255,7 +257,7 @@ pub(crate) use maybe;
 /// The variable parts of the path of a request.
 macro_rules! parameters {
     ([{ $($(#[doc = $about:literal])* $part:ident $(: $kind:ty)?),+ $(; $($rest:tt)*)? }]) => {
-        &[$($crate::verb::PathParameter {
+        &[$($crate::request::verb::PathParameter {
             name: stringify!($part),
             schema: <$crate::request::part!($($kind)?) as utoipa::PartialSchema>::schema,
             docs: &[$($about),*],
@@ -270,25 +272,25 @@ pub(crate) use parameters;
 /// What the body of a request is.
 macro_rules! body_form {
     (GET $any:tt) => {
-        $crate::verb::BodyForm::None
+        $crate::request::verb::BodyForm::None
     };
     ($method:ident []) => {
-        $crate::verb::BodyForm::Required
+        $crate::request::verb::BodyForm::Required
     };
     ($method:ident [{ $($part:tt)* }]) => {
         $crate::request::body_form!(@ $($part)*)
     };
     (@ body $($rest:tt)*) => {
-        $crate::verb::BodyForm::Required
+        $crate::request::verb::BodyForm::Required
     };
     (@ optional $($rest:tt)*) => {
-        $crate::verb::BodyForm::Optional
+        $crate::request::verb::BodyForm::Optional
     };
     (@ $any:tt $($rest:tt)*) => {
         $crate::request::body_form!(@ $($rest)*)
     };
     (@) => {
-        $crate::verb::BodyForm::None
+        $crate::request::verb::BodyForm::None
     };
 }
 pub(crate) use body_form;
@@ -378,11 +380,11 @@ pub(crate) use one_of;
 macro_rules! object {
     ($this:tt, $config:ident) => {{
         let _ = $config;
-        $crate::verb::Object::default()
+        $crate::request::verb::Object::default()
     }};
     ($this:tt, $config:ident, about $field:ident) => {{
         let _ = $config;
-        $crate::verb::Object::of(&[stringify!($field)], &$this.$field.to_string())
+        $crate::request::verb::Object::of(&[stringify!($field)], &$this.$field.to_string())
     }};
     ($this:tt, $given:ident, of |$request:pat_param, $config:pat_param| $object:expr) => {{
         let ($request, $config) = ($this, $given);
@@ -394,11 +396,11 @@ pub(crate) use object;
 /// The declaration of one verb.
 macro_rules! declare {
     ($name:ident, $effect:ident $verb:literal $noun:literal, $role:ident) => {
-        $crate::verb::Verb {
+        $crate::request::verb::Verb {
             name: stringify!($name),
             verb: $verb,
             noun: $noun,
-            effect: $crate::verb::Effect::$effect,
+            effect: $crate::request::verb::Effect::$effect,
             role: records::Role::$role,
         }
     };

@@ -6,16 +6,16 @@
 //! engines know the points, so that a connection of an older one is refused.
 
 use crate::array::Array;
-use crate::caller::Caller;
-use crate::framed::shown;
-use crate::hex::{from_hex, hex};
-use crate::link::{
+use crate::array::transaction::Transaction;
+use crate::noun::replication::{Replication, put, require};
+use crate::parts::framed::shown;
+use crate::parts::hex::{from_hex, hex};
+use crate::parts::remote_link::{
     Denial, DescribedCounterpart, DescribedReversal, DescribedVolume, Description, Link, Reply, Wish,
 };
 use crate::replicate::{RESPONSE_TIMEOUT, described, propose};
-use crate::replication::{Replication, put, require};
 use crate::request::verbs;
-use crate::transaction::Transaction;
+use crate::service::caller::Caller;
 use crate::{Error, Result};
 use block::DiskId;
 use history::Severity;

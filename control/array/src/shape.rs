@@ -1,7 +1,14 @@
 //! Shapes: what a verb returns, as every view of the array shows it. A shape declares its fields once, with their meaning for
 //! OpenAPI; how they are sent is a matter of the view.
 
-use crate::ensure::Ensured;
+pub(crate) mod ensure;
+pub(crate) mod policy;
+pub(crate) mod status;
+pub(crate) mod view;
+pub(crate) mod window;
+pub(crate) mod work;
+
+use crate::shape::ensure::Ensured;
 use records::{Identity, Labels};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -5,13 +5,13 @@
 //! acknowledgement; what ends a session by an operator's order lets the source go on alone.
 
 use crate::array::Array;
-use crate::caller::Caller;
-use crate::link::{LinkStream, MAX_JOIN_SILENCE};
+use crate::array::transaction::Transaction;
+use crate::noun::replication::put;
+use crate::parts::remote_link::{LinkStream, MAX_JOIN_SILENCE};
 use crate::replicate::{Attempt, Refusal};
-use crate::replication::put;
+use crate::service::caller::Caller;
 use crate::service::replicas::Held;
 use crate::service::replication_env::ReplicationEnv;
-use crate::transaction::Transaction;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;

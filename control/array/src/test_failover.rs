@@ -1,10 +1,10 @@
 //! Test of a failover: clones of a target's last complete point, for hosts to use while replication continues.
 
-use crate::connection::{PeerName, peer_named};
-use crate::replication::{Replication, put, require};
+use crate::array::transaction::Transaction;
+use crate::noun::connection::{PeerName, peer_named};
+use crate::noun::replication::{Replication, put, require};
 use crate::request::verbs;
-use crate::transaction::Transaction;
-use crate::view::some_of;
+use crate::shape::view::some_of;
 use crate::{Error, Result};
 use block::DiskId;
 use records::{

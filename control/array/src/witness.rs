@@ -6,11 +6,11 @@
 //! Neither is in a session while it asks. What is granted when is in [`replication::witness`].
 
 use crate::array::Array;
-use crate::caller::Caller;
-use crate::link::{Reply, Wish};
+use crate::array::transaction::Transaction;
+use crate::parts::remote_link::{Reply, Wish};
+use crate::service::caller::Caller;
 use crate::service::replication_env::ReplicationEnv;
 use crate::service::witnesses::Patience;
-use crate::transaction::Transaction;
 use crate::{Error, Result};
 use bytes::Bytes;
 use history::Severity;
@@ -416,7 +416,7 @@ impl Transaction<'_> {
     /// a source that was in sync waits, as no witness decides.
     pub(crate) async fn change_witness(&mut self, new: &ReplicationEntry) -> Result<()> {
         let _held = self.array.replicas.hold(new.id).await;
-        self.commit(vec![crate::replication::put(new)]).await?;
+        self.commit(vec![crate::noun::replication::put(new)]).await?;
         self.array.replicas.witnesses.forget(new.id);
         self.array.replicas.mirrors.set_policy(new);
         Ok(())

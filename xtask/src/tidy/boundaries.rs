@@ -119,7 +119,7 @@ const BOUNDARIES: &[Boundary] = &[
     },
     Boundary {
         what: "the array as a whole, and verbs, in a service",
-        words: &["crate::array", "crate::verb", "&Array", "Arc<Array>"],
+        words: &["crate::array", "crate::request", "&Array", "Arc<Array>"],
         within: &["control/array/src/service/"],
         allowed: &[],
     },

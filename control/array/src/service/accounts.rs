@@ -3,11 +3,11 @@
 //! Passwords are chosen by people, so they are hashed slowly (Argon2id); tokens are long and random, so a digest is
 //! enough.
 
-use crate::bus::EventBus;
-use crate::caller::{Caller, Credential};
 use crate::configuration::Configuration;
-use crate::env::Env;
-use crate::hex::hex;
+use crate::events::bus::EventBus;
+use crate::parts::env::Env;
+use crate::parts::hex::hex;
+use crate::service::caller::{Caller, Credential};
 use crate::service::directories::Directories;
 use crate::shape::{shapes, some_exposed, some_time, time};
 use crate::{Error, Result};

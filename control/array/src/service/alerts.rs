@@ -3,11 +3,11 @@
 //! Conditions are evaluated again and again from the present state, so a restart neither loses nor repeats an alert. The
 //! services that find them are given as [`Source`]s.
 
-use crate::bus::{EventBus, Update};
-use crate::catalogue;
-use crate::condition::Conditions;
-use crate::env::Env;
-use crate::status::OpenAlerts;
+use crate::events::bus::{EventBus, Update};
+use crate::events::catalogue;
+use crate::parts::env::Env;
+use crate::service::condition::Conditions;
+use crate::shape::status::OpenAlerts;
 use crate::{Error, Result};
 use history::{Alert, AlertChange, AlertState, Condition, Severity, Store};
 use parking_lot::Mutex;

@@ -2,9 +2,9 @@
 //! or empty; the number of its newest entry is stored with the configuration on the drives.
 
 use crate::Result;
-use crate::condition::{self, Conditions};
 use crate::configuration::put_records;
-use crate::env::Env;
+use crate::parts::env::Env;
+use crate::service::condition::{self, Conditions};
 use engine::Engine;
 use history::{Severity, Store};
 use parking_lot::Mutex;

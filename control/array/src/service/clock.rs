@@ -7,9 +7,9 @@
 //! day differs from the retention clock, it jumped, or the array was off for longer than the allowance: nothing
 //! expires until the time of day is right again, or an administrator confirms it.
 
-use crate::condition::{self, Conditions};
 use crate::configuration::put_records;
-use crate::env::{Env, Uptime};
+use crate::parts::env::{Env, Uptime};
+use crate::service::condition::{self, Conditions};
 use crate::{Error, Result};
 use engine::Engine;
 use history::Severity;

@@ -1,8 +1,8 @@
 //! Watches the controllers: events when one joins, stops, is lost or has taken over.
 
-use crate::bus::EventBus;
-use crate::condition::{self, Conditions};
-use crate::membership::{Controller, ControllerState, Controllers, Phases, Takeover, TakeoverCause};
+use crate::events::bus::EventBus;
+use crate::parts::membership::{Controller, ControllerState, Controllers, Phases, Takeover, TakeoverCause};
+use crate::service::condition::{self, Conditions};
 use history::Severity;
 use parking_lot::Mutex;
 use records::Topic;

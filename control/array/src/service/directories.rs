@@ -4,10 +4,10 @@
 //! there, which no user of the array can have. Its role is the highest that one of its groups is granted, and its session
 //! ends when the directory's settings change.
 
-use crate::audit::{AuditLog, Changes, Entry};
 use crate::configuration::Configuration;
-use crate::sealing::SealingKey;
-use crate::view::some_of;
+use crate::events::audit::{AuditLog, Changes, Entry};
+use crate::parts::sealing::SealingKey;
+use crate::shape::view::some_of;
 use crate::{Error, Result};
 use ::directory::{AuthorizationRequest, Credentials, DirectoryUser, Error as DirectoryError};
 use parking_lot::Mutex;

@@ -5,7 +5,7 @@
 //! So it takes several displacements of each of two addresses within a short time. Machines that share
 //! an address by network address translation (NAT) need more displacements than one machine can cause.
 
-use crate::condition::{self, About, Conditions};
+use crate::service::condition::{self, About, Conditions};
 use history::Severity;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,10 +1,10 @@
 //! Monitoring of the drives: events when they fail, return or leave, the progress of evacuations and rebuilds, and where
 //! the drives are, for the next start.
 
-use crate::bus::EventBus;
-use crate::machine::Machine;
+use crate::events::bus::EventBus;
+use crate::parts::machine::Machine;
 use crate::service::jobs::Jobs;
-use crate::view::called;
+use crate::shape::view::called;
 use engine::Engine;
 use history::Severity;
 use parking_lot::Mutex;

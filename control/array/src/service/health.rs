@@ -1,9 +1,9 @@
 //! Drive health (SMART), polled by a background task.
 
-use crate::condition::{self, About, Conditions};
-use crate::env::Env;
-use crate::machine::Machine;
-use crate::view::Health;
+use crate::parts::env::Env;
+use crate::parts::machine::Machine;
+use crate::service::condition::{self, About, Conditions};
+use crate::shape::view::Health;
 use history::Severity;
 use parking_lot::Mutex;
 use shelf::pool::{DriveState, DriveStatus, Pool};

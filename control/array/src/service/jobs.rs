@@ -1,9 +1,9 @@
 //! Jobs: long-running work with progress. Evacuations and rebuilds are known from the drives and the scrub from its
 //! record, so they resume after a restart; jobs that have ended are forgotten then.
 
-use crate::bus::{EventBus, Update};
-use crate::env::Env;
-use crate::view::{Job, JobKind, JobState, called};
+use crate::events::bus::{EventBus, Update};
+use crate::parts::env::Env;
+use crate::shape::view::{Job, JobKind, JobState, called};
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use shelf::pool::{DriveState, DriveStatus, PoolStatus};

@@ -5,12 +5,12 @@
 //! entries are bounded, and events have a budget for each host and one for all unknown initiators together; what
 //! exceeds it is logged later, with its count.
 
-use crate::bus::EventBus;
-use crate::condition::Conditions;
-use crate::env::Env;
+use crate::events::bus::EventBus;
+use crate::parts::env::Env;
+use crate::service::condition::Conditions;
 use crate::service::displacements::Displacements;
 use crate::service::login_queue::{LoginQueue, LoginReport, LoginReports, REINSTATED, What, merge};
-use crate::view::RefusedLogin;
+use crate::shape::view::RefusedLogin;
 use history::Severity;
 use parking_lot::Mutex;
 use records::{Config, HostId, Topic};

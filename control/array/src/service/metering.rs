@@ -4,12 +4,12 @@
 //! whole array, each volume, each portal, and each path of an initiator to a portal; a host is the sum of the paths of its
 //! initiators, a group the sum of its volumes and a controller that of its portals, as configured at the time of the query.
 
-use crate::bus::{EventBus, Update};
 use crate::configuration::Configuration;
-use crate::env::Env;
-use crate::fibre_channel::{FibreChannel, FibreChannelNexus};
+use crate::events::bus::{EventBus, Update};
 use crate::parts::Parts;
-use crate::ports::{OwnPorts, iscsi_sessions};
+use crate::parts::env::Env;
+use crate::parts::fibre_channel::{FibreChannel, FibreChannelNexus};
+use crate::parts::target_ports::{OwnPorts, iscsi_sessions};
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;

@@ -4,7 +4,7 @@
 //! array alone that is not allowed to be. What both arrays have is known to the engine; nothing else here outlives a
 //! restart.
 
-use crate::env::Env;
+use crate::parts::env::Env;
 use crate::shape::some_time;
 use crate::{Error, Result};
 use block::DiskId;

@@ -4,15 +4,15 @@
 //! Targets are configuration records. Messages are queued in memory, sent on separate threads, and retried after a failure.
 //! The queues are lost in a restart.
 
-use crate::bus::{EventBus, GATHER, Update};
-use crate::catalogue;
-use crate::condition::{self, About, Conditions};
 use crate::configuration::Configuration;
-use crate::delivery_queue::DeliveryQueue;
-use crate::env::Env;
-use crate::sealing::SealingKey;
+use crate::events::bus::{EventBus, GATHER, Update};
+use crate::events::catalogue;
+use crate::parts::env::Env;
+use crate::parts::sealing::SealingKey;
+use crate::service::condition::{self, About, Conditions};
+use crate::service::delivery_queue::DeliveryQueue;
 use crate::service::statistics::{self, Statistics};
-use crate::view::NotificationTarget;
+use crate::shape::view::NotificationTarget;
 use crate::{Error, Result};
 use engine::Engine;
 use history::{Alert, AlertChange, Condition, Severity};

@@ -1,12 +1,12 @@
 use super::*;
-use crate::catalogue::{ALERTS, EVENTS, Kind};
-use crate::membership::{Phases, Takeover, TakeoverCause};
+use crate::events::catalogue::{ALERTS, EVENTS, Kind};
+use crate::parts::membership::{Phases, Takeover, TakeoverCause};
 use crate::service::controllers::takeover_message;
 use crate::service::health::of_health;
 use crate::service::metering::PathUse;
 use crate::service::scrub::result_message;
 use crate::service::space::crossed_message;
-use crate::view::Health;
+use crate::shape::view::Health;
 use history::{Cell, Event, Latencies, NewEvent, Sample, SpacePoint};
 use records::Scrub;
 use shelf::pool::{DriveState, DriveStatus, PoolStatus};

@@ -1,7 +1,7 @@
 //! Monitoring of the quotas of volume groups, about once a second and after every change. Hard quotas are enforced where
 //! commands are (`export`), and only reported here.
 
-use crate::bus::EventBus;
+use crate::events::bus::EventBus;
 use crate::service::space::beyond;
 use block::{Disk, DiskId};
 use engine::Engine;

@@ -1,6 +1,6 @@
 //! Alert conditions of replications.
 
-use crate::condition::{self, About, Conditions};
+use crate::service::condition::{self, About, Conditions};
 use crate::service::replicas::Replicas;
 use crate::service::replication_status::{ReplicationState, ReplicationStatus};
 use history::Severity;

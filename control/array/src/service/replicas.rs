@@ -3,8 +3,8 @@
 //! A transfer of a replication is an [`Active`]: there is one at a time on each array. What needs that there is none holds the
 //! replication, which ends the one under way. Nothing here outlives a restart but what the engine has: points.
 
-use crate::bus::EventBus;
-use crate::env::Env;
+use crate::events::bus::EventBus;
+use crate::parts::env::Env;
 use crate::service::clock::RetentionClock;
 use crate::service::mirrors::{Mirrors, SyncState, SyncStatus};
 use crate::service::replication_env::ReplicationEnv;

@@ -1,6 +1,6 @@
 //! What the library of replication needs from the array.
 
-use crate::env::Env;
+use crate::parts::env::Env;
 use crate::service::clock::RetentionClock;
 use export::{Exports, Operation};
 use replication::{Commands, HostIo, HostThrottle};

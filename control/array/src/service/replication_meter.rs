@@ -1,8 +1,8 @@
 //! Measures replications: lag, throughput and backlog, for the history.
 
-use crate::bus::EventBus;
 use crate::configuration::Configuration;
-use crate::env::Env;
+use crate::events::bus::EventBus;
+use crate::parts::env::Env;
 use crate::service::metering::TimeRange;
 use crate::service::replicas::Replicas;
 use crate::service::replication_status::ReplicationStatus;

@@ -1,6 +1,7 @@
 //! Snapshot schedules: when they run, what they keep, and which are due.
 
-use crate::{Error, Result, check};
+use crate::configuration::check;
+use crate::{Error, Result};
 use croner::Cron;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

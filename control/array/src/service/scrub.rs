@@ -1,13 +1,13 @@
 //! The scrub: reads and verifies everything in use in the background, and repairs what is wrong. Its progress and last
 //! result are a record, so it resumes after a restart.
 
-use crate::bus::EventBus;
-use crate::condition::{self, Conditions};
 use crate::configuration::Configuration;
-use crate::env::Env;
-use crate::machine::Machine;
+use crate::events::bus::EventBus;
+use crate::parts::env::Env;
+use crate::parts::machine::Machine;
+use crate::service::condition::{self, Conditions};
 use crate::service::jobs::Jobs;
-use crate::view::{Job, JobKind, JobState};
+use crate::shape::view::{Job, JobKind, JobState};
 use crate::{Error, Result};
 use engine::Engine;
 use history::Severity;

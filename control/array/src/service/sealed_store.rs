@@ -3,9 +3,9 @@
 //! It lies in the history, not on the drives, and is sealed: who reads the file learns no secret, who writes it gains
 //! no access. Without the history users sign in again; nothing else fails.
 
-use crate::env::Env;
-use crate::hex::hex;
-use crate::sealing::SealingKey;
+use crate::parts::env::Env;
+use crate::parts::hex::hex;
+use crate::parts::sealing::SealingKey;
 use history::{ExpiringKey, ExpiringKind, Store};
 use records::{Sealed, Secret};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Monitoring of the drives' free space, about once a second: each threshold that is crossed is logged once.
 
-use crate::bus::EventBus;
+use crate::events::bus::EventBus;
 use engine::Engine;
 use history::Severity;
 use parking_lot::Mutex;

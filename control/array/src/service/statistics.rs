@@ -1,6 +1,6 @@
 //! Log messages with performance and capacity: the sum of a minute, for log products without a collector of metrics.
 
-use crate::catalogue::{self, CAPACITY_PARAMETERS, PERFORMANCE_PARAMETERS, Parameter};
+use crate::events::catalogue::{self, CAPACITY_PARAMETERS, PERFORMANCE_PARAMETERS, Parameter};
 use crate::service::metering;
 use engine::SpaceReport;
 use export::Operation;

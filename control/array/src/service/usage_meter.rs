@@ -1,13 +1,13 @@
 //! Measurement of the space that volumes take alone: on request, and of every volume in the background, so that a list of volumes
 //! shows their reduction without a walk through all maps.
 
-use crate::bus::EventBus;
 use crate::configuration::Configuration;
-use crate::env::Env;
-use crate::machine::Machine;
+use crate::events::bus::EventBus;
 use crate::parts::Parts;
+use crate::parts::env::Env;
+use crate::parts::machine::Machine;
 use crate::shape::shapes;
-use crate::view::MeasuredReduction;
+use crate::shape::view::MeasuredReduction;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::{Engine, Exclusive};

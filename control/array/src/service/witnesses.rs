@@ -2,7 +2,7 @@
 //!
 //! Nothing here outlives a restart: rulings are the engine's, on the array that is the witness.
 
-use crate::condition::{self, About, Conditions};
+use crate::service::condition::{self, About, Conditions};
 use history::Severity;
 use parking_lot::Mutex;
 use records::{Identity, Named, ReplicationEntry, ReplicationId};

@@ -1,0 +1,37 @@
+//! Nouns: a file for each, with its requests, its verbs with their routes, and the methods that carry them out.
+
+pub(crate) mod access;
+pub(crate) mod alert;
+pub(crate) mod api_address;
+pub(crate) mod bundle;
+pub(crate) mod certificate;
+pub(crate) mod connection;
+pub(crate) mod controller;
+pub(crate) mod directory;
+pub(crate) mod document;
+pub(crate) mod drive;
+pub(crate) mod event;
+pub(crate) mod fibre_channel_session;
+pub(crate) mod group;
+pub(crate) mod host;
+pub(crate) mod import;
+pub(crate) mod job;
+pub(crate) mod key;
+pub(crate) mod notification;
+pub(crate) mod performance;
+pub(crate) mod portal;
+pub(crate) mod portal_takeover;
+pub(crate) mod recycle_bin;
+pub(crate) mod refused_login;
+pub(crate) mod remote_array;
+pub(crate) mod replication;
+pub(crate) mod restore;
+pub(crate) mod schedule;
+pub(crate) mod scrub;
+pub(crate) mod settings;
+pub(crate) mod snapshot;
+pub(crate) mod store;
+pub(crate) mod time;
+pub(crate) mod upgrade;
+pub(crate) mod usage;
+pub(crate) mod volume;
