@@ -9,16 +9,10 @@ mod configuration;
 mod events;
 mod noun;
 mod parts;
-mod points;
-mod promotion;
-mod replicate;
+mod replication;
 mod request;
-mod reverse;
 mod service;
 mod shape;
-mod synchronous;
-mod test_failover;
-mod witness;
 
 pub use ::directory::AuthorizationRequest;
 pub use array::Array;
@@ -122,7 +116,6 @@ pub use parts::sealing::SealingKey;
 pub use parts::target_ports::{OwnPorts, shared_numbers};
 pub use parts::{Parts, Threads};
 pub use parts::{framed, hex};
-pub use points::{ListReplicationPoints, ReplicationPoint};
 pub use records::{
     ArrayIdentity, Chap, Compression, Content, DAY_MINUTES, Destination, DirectoryId, DirectorySettings,
     Endpoint, Error, Grant, GroupId, HostGroupId, HostId, Identity, Kind, Labels, LabelsChange, Ldap,
@@ -130,9 +123,11 @@ pub use records::{
     Portals, Protection as MailProtection, ReplicationId, ReplicationMode, ReplicationRole, Result, Role,
     Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId, Weekday, Window, present,
 };
+pub use replication::points::{ListReplicationPoints, ReplicationPoint};
+pub use replication::reversal::ReverseReplication;
+pub use replication::test_failover::{NewTestFailover, StartTestFailover, StopTestFailover};
 pub use request::verb::{BodyForm, Effect, Method, PathParameter, Route, Verb};
 pub use request::{ReadPart, Request, Routed, Shown, Visitor};
-pub use reverse::ReverseReplication;
 pub use scsi::naa;
 pub use service::accounts::{Accounts, Bearer, Member, Token, User};
 pub use service::alerts::Alerts;
@@ -165,7 +160,6 @@ pub use shape::{Form, Listing, Objects, Outcome, Shape, rfc3339};
 pub use shelf::pool::{
     DriveState, DriveStatus, KEY_BYTES, KeySource, ObjectPool, ObjectStore, PoolStatus, WrappedKey,
 };
-pub use test_failover::{NewTestFailover, StartTestFailover, StopTestFailover};
 pub use text::is_visible;
 
 /// Fixed maxima of the configuration, which `docs/operating/sizing.md` lists.
@@ -175,13 +169,13 @@ pub mod maxima {
     pub use crate::noun::replication::MAX_REPLICATIONS;
     pub use crate::noun::volume::MAX_NEW_VOLUMES;
     pub use crate::parts::target_ports::MAX_PORTS;
-    pub use crate::replicate::MAX_VOLUMES as MAX_REPLICATED_VOLUMES;
+    pub use crate::replication::transfer::MAX_VOLUMES as MAX_REPLICATED_VOLUMES;
     pub use records::MAX_LUN;
 }
 
 /// Declares the modules of verbs.
 macro_rules! nouns {
-    ($($folder:tt::$noun:ident),* $(,)?) => {
+    ($($folder:ident::$noun:ident),* $(,)?) => {
         /// Every verb, by noun.
         pub const VERBS: &[&[Verb]] = &[$($folder::$noun::VERBS),*];
 
@@ -222,9 +216,9 @@ nouns! {
     noun::directory,
     noun::remote_array,
     noun::replication,
-    self::points,
-    self::reverse,
-    self::test_failover,
+    replication::points,
+    replication::reversal,
+    replication::test_failover,
     noun::certificate,
     noun::access,
     noun::performance,

@@ -1,6 +1,6 @@
 //! Replications: groups of volumes, or single ones, of which another array gets points.
 //!
-//! The source is created here, the target by the first transfer. What runs is in [`mod@crate::replicate`].
+//! The source is created here, the target by the first transfer. What runs is in [`mod@crate::replication::transfer`].
 
 use crate::array::Array;
 use crate::array::transaction::Transaction;

@@ -13,7 +13,7 @@ use crate::parts::hex::{from_hex, hex};
 use crate::parts::remote_link::{
     Denial, DescribedCounterpart, DescribedReversal, DescribedVolume, Description, Link, Reply, Wish,
 };
-use crate::replicate::{RESPONSE_TIMEOUT, described, propose};
+use crate::replication::transfer::{RESPONSE_TIMEOUT, described, propose};
 use crate::request::verbs;
 use crate::service::caller::Caller;
 use crate::{Error, Result};

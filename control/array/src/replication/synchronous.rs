@@ -8,7 +8,7 @@ use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::noun::replication::put;
 use crate::parts::remote_link::{LinkStream, MAX_JOIN_SILENCE};
-use crate::replicate::{Attempt, Refusal};
+use crate::replication::transfer::{Attempt, Refusal};
 use crate::service::caller::Caller;
 use crate::service::replicas::Held;
 use crate::service::replication_env::ReplicationEnv;
