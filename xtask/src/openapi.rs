@@ -1,5 +1,5 @@
-//! What is generated from the code and checked in: the description of the API, its Rust and Go clients, the reference of the
-//! command line, the catalogue of log messages, and the table of who offers which operation.
+//! What is generated from the code and checked in: the description of the API, its Go client, the reference of the command
+//! line, the catalogue of log messages, and the table of who offers which operation.
 
 use crate::integrations::go;
 use crate::parity;
@@ -17,7 +17,6 @@ pub struct Args {
 }
 
 pub const DESCRIPTION: &str = "openapi/array.json";
-const CLIENT: &str = "control/client/src/generated";
 const REFERENCE: &str = "docs/cli.md";
 /// The catalogue of log messages, for people and for programs.
 const MESSAGES: &str = "docs/monitoring/messages.md";
@@ -26,14 +25,12 @@ const MESSAGES_JSON: &str = "docs/monitoring/messages.json";
 /// Compares what the programs print and generate with what is checked in, or writes it.
 pub fn run(args: &Args) -> Result<()> {
     if args.write {
-        // The command line may call what the client only has once it is generated again.
-        exec(&mut cargo(&["build", "--workspace", "--bin", "ashlard", "--bin", "client-generate"]))?;
-        settle_client(true, &target_dir().join("debug"))?;
+        // The client is made of the description, and the command line may call what only the new one has.
+        exec(&mut cargo(&["build", "--workspace", "--bin", "ashlard"]))?;
+        settle(true, DESCRIPTION, &output(&target_dir().join("debug"), "ashlard", &["--openapi"])?)?;
     }
-    let binaries = some_test_binaries(&["ashlard", "ashlar", "client-generate"])?;
-    if !args.write {
-        settle_client(false, &binaries)?;
-    }
+    let binaries = some_test_binaries(&["ashlard", "ashlar"])?;
+    settle(false, DESCRIPTION, &output(&binaries, "ashlard", &["--openapi"])?)?;
     settle(args.write, REFERENCE, &output(&binaries, "ashlar", &["manual", "--reference"])?)?;
     settle(args.write, MESSAGES, &output(&binaries, "ashlard", &["messages"])?)?;
     settle(args.write, MESSAGES_JSON, &output(&binaries, "ashlard", &["messages", "--json"])?)?;
@@ -46,20 +43,6 @@ pub fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     go::generate()
-}
-
-/// The description, and the Rust client.
-fn settle_client(write: bool, binaries: &Path) -> Result<()> {
-    settle(write, DESCRIPTION, &output(binaries, "ashlard", &["--openapi"])?)?;
-    let folder = target_dir().join("client");
-    std::fs::create_dir_all(&folder)?;
-    let description = root().join(DESCRIPTION);
-    output(binaries, "client-generate", &[&description.to_string_lossy(), &folder.to_string_lossy()])?;
-    for name in ["operations.rs", "schemas.rs", "table.rs"] {
-        let text = std::fs::read_to_string(folder.join(name))?;
-        settle(write, &Path::new(CLIENT).join(name).to_string_lossy(), &text)?;
-    }
-    Ok(())
 }
 
 /// What a program prints.

@@ -72,7 +72,6 @@ const ALLOWED: &[Edges] = &[
     edges("machine", &["array", "cluster", "engine", "rados", "raid", "shelf", "trust"], &["rig"]),
     edges("api", &["array", "transport", "trust", "units"], &[]),
     edges("client", &[], &[]),
-    edges("client-generate", &[], &[]),
     edges("cli", &["client", "units"], &[]),
     edges(
         "fabric",

@@ -17,7 +17,7 @@ pub(super) fn sources() -> Vec<(PathBuf, String)> {
 
 fn collect(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
     for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
-        if entry.is_dir() && !entry.ends_with("target") && !entry.ends_with("generated") {
+        if entry.is_dir() && !entry.ends_with("target") {
             collect(&entry, files);
         } else if entry.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&entry).expect("a text file");
