@@ -9,8 +9,8 @@ pub(crate) mod verb;
 use crate::array::Array;
 use crate::array::page::{ListPage, Listed};
 use crate::array::transaction::Transaction;
-use crate::events::audit::{Entry, Pending};
-use crate::request::verb::{Effect, Object, Route, Verb};
+use crate::events::audit::{Entry, Object, Pending};
+use crate::request::verb::{Effect, Route, Verb};
 use crate::service::caller::Caller;
 use crate::shape::Outcome;
 use crate::{Error, Result};
@@ -121,7 +121,7 @@ macro_rules! verbs {
                 const VERB: $crate::request::verb::Verb = $crate::request::declare!($name, $effect $verb $noun, $role);
                 type Answer = $answer;
 
-                fn object(&self, config: &records::Config, _: &$crate::service::caller::Caller) -> $crate::request::verb::Object {
+                fn object(&self, config: &records::Config, _: &$crate::service::caller::Caller) -> $crate::events::audit::Object {
                     $crate::request::object!(self, config $(, about $field)? $(, of |$request, $config| $object)?)
                 }
 
@@ -380,11 +380,11 @@ pub(crate) use one_of;
 macro_rules! object {
     ($this:tt, $config:ident) => {{
         let _ = $config;
-        $crate::request::verb::Object::default()
+        $crate::events::audit::Object::default()
     }};
     ($this:tt, $config:ident, about $field:ident) => {{
         let _ = $config;
-        $crate::request::verb::Object::of(&[stringify!($field)], &$this.$field.to_string())
+        $crate::events::audit::Object::of(&[stringify!($field)], &$this.$field.to_string())
     }};
     ($this:tt, $given:ident, of |$request:pat_param, $config:pat_param| $object:expr) => {{
         let ($request, $config) = ($this, $given);
@@ -459,7 +459,7 @@ impl Array {
     fn begin_entry<R: Request>(&self, caller: &Caller, request: &R) -> Pending {
         let entry = {
             let config = self.config();
-            Entry::of(&config, &R::VERB, request.object(&config, caller), request)
+            Entry::of(&config, [R::VERB.verb, R::VERB.noun], request.object(&config, caller), request)
         };
         self.audit.begin(&caller.user, &caller.origin, R::VERB.name, &entry)
     }

@@ -1,5 +1,6 @@
-//! Import circles: files of a crate that import each other in a loop can be understood only together. [`CIRCLES`] is a
-//! ratchet: a circle may become smaller, and then the list says so, never larger.
+//! Imports inside a crate. Files that import each other in a loop can be understood only together: [`CIRCLES`] is a ratchet, a
+//! circle may become smaller, and then the list says so, never larger. [`FLOORS`] are folders of which none imports from
+//! one above it.
 
 use super::sources::{product_lines, sources};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,12 @@ const CIRCLES: &[(&str, usize)] = &[
     ("io/scsi", 34),
     ("io/shelf", 2),
 ];
+
+/// Crates whose folders stand on each other, from the ground up. Every file but the root is on a floor.
+const FLOORS: &[(&str, &[&str])] = &[(
+    "control/array",
+    &["shape", "parts", "events", "configuration", "service", "array", "request", "noun", "replication"],
+)];
 
 /// A module by its path below the crate; the root is empty.
 type Module = Vec<String>;
@@ -98,6 +105,22 @@ impl Crate {
             if text.match_indices(&start).any(|(at, _)| is_first(at)) {
                 add(child.clone());
             }
+        }
+        found
+    }
+
+    /// The imports of files from a floor above their own, and files on no floor.
+    fn upward_imports(&self, floors: &[&str]) -> Vec<String> {
+        let floor =
+            |module: &Module| floors.iter().position(|floor| module.first().is_some_and(|it| it == floor));
+        let mut found = Vec::new();
+        for (module, text) in self.texts.iter().filter(|(module, _)| !module.is_empty()) {
+            let name = module.join("/");
+            if floor(module).is_none() {
+                found.push(format!("{name} is on no floor"));
+            }
+            let above = self.imports(module, text).into_iter().filter(|other| floor(other) > floor(module));
+            found.extend(above.map(|other| format!("{name} imports {}", other.join("/"))));
         }
         found
     }
@@ -183,6 +206,31 @@ fn a_loop_of_imports_is_a_circle() {
     let texts = texts.map(|(name, text)| (module(name), text.to_owned()));
     let it = Crate { texts: texts.into(), reexports: [("A".to_owned(), module("a"))].into() };
     assert_eq!(it.largest_circle(), ["a", "b", "c"].map(module));
+}
+
+#[test]
+fn an_import_from_a_floor_above_is_found() {
+    let module = |path: &str| path.split('/').map(str::to_owned).collect::<Module>();
+    let texts =
+        [("low", ""), ("low/a", "use crate::high::b::B;"), ("high/b", "use crate::low::a;"), ("c", "")];
+    let texts = texts.map(|(name, text)| (module(name), text.to_owned()));
+    let it = Crate { texts: texts.into(), ..Crate::default() };
+    assert_eq!(it.upward_imports(&["low", "high"]), ["c is on no floor", "low/a imports high/b"]);
+}
+
+#[test]
+fn imports_point_downwards() {
+    let crates = crates();
+    for (name, floors) in FLOORS {
+        let it = crates.get(*name).expect("a crate with floors");
+        assert_eq!(it.upward_imports(floors), Vec::<String>::new(), "{name}");
+        for floor in *floors {
+            assert!(
+                it.texts.keys().any(|module| module.first().is_some_and(|it| it == floor)),
+                "{name}: {floor}"
+            );
+        }
+    }
 }
 
 #[test]

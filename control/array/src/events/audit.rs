@@ -6,7 +6,6 @@
 use crate::Result;
 use crate::events::bus::{EventBus, Update};
 use crate::parts::env::Env;
-use crate::request::verb::{Object, Verb};
 use history::{Attempt, AuditId, Store};
 use notify::AuditMessage;
 use records::{Config, Edit, Record, Redactor};
@@ -14,6 +13,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// What a request is about, and the fields of the request that say so.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    pub(crate) name: Option<String>,
+    pub(crate) fields: &'static [&'static str],
+}
+
+impl Object {
+    /// An object by its name, which is in these fields.
+    pub(crate) fn of(fields: &'static [&'static str], name: &str) -> Self {
+        Self { name: Some(name.to_owned()), fields }
+    }
+}
 
 /// What was asked for, as the trail keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,12 +49,17 @@ impl Entry {
         serde_json::from_str(detail).ok()
     }
 
-    /// What a request asks for: its verb, what it is about, and its other fields.
-    pub(crate) fn of(config: &Config, verb: &Verb, mut object: Object, request: &impl Serialize) -> Self {
+    /// What a request asks for: its verb and noun, what it is about, and its other fields.
+    pub(crate) fn of(
+        config: &Config,
+        [verb, noun]: [&str; 2],
+        mut object: Object,
+        request: &impl Serialize,
+    ) -> Self {
         object.name = object.name.map(|name| config.name_for(&name).to_owned());
         let names = |kind: &str, id: &str| config.name_of(kind, id);
         let fields = (Redactor { names: &names, hide: true }).value(request);
-        entry_of(verb, object, fields)
+        entry_of([verb, noun], object, fields)
     }
 
     /// For people: `connect volume db1 to host web1 (lun: 3, read_only: no)`.
@@ -94,7 +112,7 @@ fn flat(value: &Value) -> Map<String, Value> {
     fields
 }
 
-fn entry_of(verb: &Verb, object: Object, mut fields: Value) -> Entry {
+fn entry_of(words: [&str; 2], object: Object, mut fields: Value) -> Entry {
     if let Value::Object(fields) = &mut fields {
         object.fields.iter().for_each(|name| drop(fields.remove(*name)));
         // What is to be changed, without the step in between.
@@ -102,7 +120,7 @@ fn entry_of(verb: &Verb, object: Object, mut fields: Value) -> Entry {
             fields.extend(change);
         }
     }
-    let (verb, noun) = (verb.verb.to_owned(), verb.noun.to_owned());
+    let [verb, noun] = words.map(str::to_owned);
     let mut flat = Map::new();
     match fields {
         Value::Object(_) => flatten("", fields, &mut flat),

@@ -3,7 +3,8 @@
 use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
-use crate::request::verb::{Object, Verb};
+use crate::events::audit::Object;
+use crate::request::verb::Verb;
 use crate::request::{Request, declare, verbs};
 use crate::service::accounts::{Member, TOKEN_MARK, Token, User, hash_password, hash_token};
 use crate::service::caller::{Caller, Credential};

@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::array::transaction::Transaction;
-use crate::request::verb::Object;
+use crate::events::audit::Object;
 use crate::request::verbs;
 use crate::shape::ensure::{Ensured, Existing};
 use crate::shape::view::{Attachment, Connection, NvmeAttachment};

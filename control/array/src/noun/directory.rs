@@ -2,7 +2,7 @@
 
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
-use crate::request::verb::Object;
+use crate::events::audit::Object;
 use crate::request::verbs;
 use crate::{Error, Result};
 use ::directory::Error as DirectoryError;

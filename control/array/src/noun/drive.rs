@@ -5,9 +5,9 @@
 
 use crate::array::Array;
 use crate::array::transaction::Transaction;
+use crate::events::audit::Object;
 use crate::parts::machine::FoundDrive;
 use crate::parts::overwrite::{Words, refusal};
-use crate::request::verb::Object;
 use crate::request::verbs;
 use crate::shape::view::{self, Job, JobKind, JobState, called};
 use crate::{Error, Result};

@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
-use crate::request::verb::Object;
+use crate::events::audit::Object;
 use crate::request::verbs;
 use crate::service::caller::Caller;
 use crate::shape::shapes;

@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::array::page::ListPage;
 use crate::array::transaction::{EmptyVolume, Transaction};
 use crate::configuration::check;
-use crate::request::verb::Object;
+use crate::events::audit::Object;
 use crate::request::verbs;
 use crate::service::caller::Caller;
 use crate::shape::ensure::{Ensured, Existing};

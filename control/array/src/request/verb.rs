@@ -1,4 +1,4 @@
-//! Declarations of verbs: name, effect, role and route, and what a request of the verb is about.
+//! Declarations of verbs: name, effect, role and route.
 
 use records::Role;
 use utoipa::openapi::{RefOr, Schema};
@@ -96,18 +96,4 @@ pub enum BodyForm {
     Optional,
     /// It has one.
     Required,
-}
-
-/// What a request is about, and the fields of the request that say so.
-#[derive(Clone, Debug, Default)]
-pub struct Object {
-    pub(crate) name: Option<String>,
-    pub(crate) fields: &'static [&'static str],
-}
-
-impl Object {
-    /// An object by its name, which is in these fields.
-    pub(crate) fn of(fields: &'static [&'static str], name: &str) -> Self {
-        Self { name: Some(name.to_owned()), fields }
-    }
 }
