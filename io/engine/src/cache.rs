@@ -5,6 +5,7 @@
 //! longer (S3-FIFO, Yang et al., SOSP 2023): a scan goes by without displacing what hosts come back to. Frames that were
 //! read ahead never stay for longer: their use was expected.
 
+use crate::cell::Blocks;
 use crate::frame::Decoded;
 use crate::pages::NumberMap;
 use crate::sharded_lock::{ShardedLock, note_use};
@@ -70,7 +71,7 @@ impl Cache {
         &self.shards[(frame % SHARDS as u64) as usize]
     }
 
-    /// The frame, if it is cached and a block of it decoded.
+    /// The frame, if a block of it is cached.
     pub fn get(&self, frame: u64, index: u8) -> Option<Hit> {
         let shard = self.shard(frame).read();
         let item = shard.items.get(&frame)?;
@@ -85,17 +86,9 @@ impl Cache {
         shard.items.get(&frame).map(|item| &item.frame).filter(|frame| frame.has(index)).cloned()
     }
 
-    /// Whether a block of a frame is cached.
-    pub fn has(&self, frame: u64, index: u8) -> bool {
-        self.shard(frame).read().items.get(&frame).is_some_and(|item| item.frame.has(index))
-    }
-
-    /// Whether some of a frame is cached: it counts as a use.
-    pub fn touch(&self, frame: u64) -> bool {
-        self.shard(frame).read().items.get(&frame).is_some_and(|item| {
-            note_use(&item.used);
-            true
-        })
+    /// Whether blocks of a frame are cached, as far as they are stored.
+    pub fn has(&self, frame: u64, blocks: Blocks) -> bool {
+        self.shard(frame).read().items.get(&frame).is_some_and(|item| item.frame.has_all(blocks))
     }
 
     /// Adds a frame that was asked for.
@@ -108,19 +101,18 @@ impl Cache {
         self.add(number, frame, true, marked);
     }
 
-    /// Adds a frame, unless as much of it is there; others make room.
+    /// Adds blocks of a frame to those that are there; others make room.
     fn add(&self, number: u64, frame: Decoded, ahead: bool, marked: bool) {
         let mut shard = self.shard(number).write();
         let shard = &mut *shard;
         if let Some(item) = shard.items.get_mut(&number) {
             *item.marked.get_mut() |= marked;
-            if item.frame.stored != frame.stored || item.frame.bytes() < frame.bytes() {
-                let more = frame.bytes() as isize - item.frame.bytes() as isize;
-                item.frame = frame;
-                add_signed(&mut shard.bytes, more);
-                if !item.stays {
-                    add_signed(&mut shard.probation_bytes, more);
-                }
+            let both = item.frame.with(&frame);
+            let more = both.bytes() as isize - item.frame.bytes() as isize;
+            item.frame = both;
+            add_signed(&mut shard.bytes, more);
+            if !item.stays {
+                add_signed(&mut shard.probation_bytes, more);
             }
         } else {
             // What was displaced lately and comes back has been displaced too early.

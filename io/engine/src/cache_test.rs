@@ -1,6 +1,7 @@
 use super::*;
+use crate::cell::ALL;
 use crate::entry::BLOCK;
-use crate::frame::{Method, Packer, UNKNOWN, stored_mask, unpack, unpack_front};
+use crate::frame::{Method, Packer, UNKNOWN, stored_mask, unpack};
 
 /// Blocks that a shard of the cache holds.
 const SHARD_BLOCKS: usize = 64;
@@ -18,18 +19,18 @@ fn frame(blocks: usize) -> Decoded {
     let data = vec![7; blocks * BLOCK];
     let fingerprints = vec![UNKNOWN; blocks];
     let stored = stored_mask(blocks);
-    let object = Packer::default().pack(1, stored, data.chunks(BLOCK), &fingerprints, Method::Lz4, false);
-    unpack(&object, 1).unwrap()
+    let object = Packer::new(true).pack(1, stored, data.chunks(BLOCK), &fingerprints, Method::Lz4, false);
+    unpack(&object, 1, ALL).unwrap()
 }
 
 fn front(blocks: usize) -> Decoded {
     let data = vec![7; 8 * BLOCK];
-    let object = Packer::default().pack(1, 0xff, data.chunks(BLOCK), &[UNKNOWN; 8], Method::Lz4, false);
-    unpack_front(&object, 1, blocks as u8 - 1).unwrap()
+    let object = Packer::new(true).pack(1, 0xff, data.chunks(BLOCK), &[UNKNOWN; 8], Method::Lz4, false);
+    unpack(&object, 1, stored_mask(blocks)).unwrap()
 }
 
 fn held(cache: &Cache, numbers: std::ops::Range<usize>) -> usize {
-    numbers.filter(|n| cache.has(number(*n), 0)).count()
+    numbers.filter(|n| cache.has(number(*n), 1)).count()
 }
 
 /// The queues and counts of a shard agree with its content.
@@ -102,7 +103,7 @@ fn frames_that_were_read_ahead_go_first_however_often_they_are_used() {
 fn a_mark_is_met_once_and_only_by_a_use() {
     let cache = cache();
     cache.insert_ahead(number(1), frame(2), true);
-    assert!(cache.peek(number(1), 1).is_some() && cache.touch(number(1)));
+    assert!(cache.peek(number(1), 1).is_some() && cache.has(number(1), 0b11));
     assert!(cache.get(number(1), 1).unwrap().marked);
     assert!(!cache.get(number(1), 1).unwrap().marked);
     // A frame that was there before begins a window, too.
@@ -111,7 +112,7 @@ fn a_mark_is_met_once_and_only_by_a_use() {
 }
 
 #[test]
-fn the_front_of_a_frame_becomes_the_whole_and_never_less() {
+fn blocks_of_a_frame_become_the_whole_and_never_less() {
     let cache = cache();
     let get = |index| cache.get(number(3), index).map(|hit| hit.frame.bytes() / BLOCK);
     cache.insert(number(3), front(2));

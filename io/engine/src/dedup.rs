@@ -3,6 +3,7 @@
 //! It is a hint of bounded size: what it does not know is stored again, what it knows is verified in the frame table.
 //! Only the background uses it; no read touches it.
 
+use crate::cell;
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::BlockId;
 use crate::frame::{self, Fingerprint, ObjectKind, UNKNOWN};
@@ -136,10 +137,10 @@ impl Fingerprinter {
         if (header.kind, header.number) != (ObjectKind::Frame, number) {
             return None;
         }
-        let indexes = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
-        let mut known: Vec<_> = indexes.zip(frame::fingerprints(object, &header).ok()?).collect();
+        let mut known: Vec<_> =
+            cell::indexes(header.stored).zip(frame::fingerprints(object, &header).ok()?).collect();
         if header.skipped {
-            let decoded = frame::unpack(object, number).ok()?;
+            let decoded = frame::unpack(object, number, cell::ALL).ok()?;
             for (index, fingerprint) in known.iter_mut().filter(|(_, known)| *known == UNKNOWN) {
                 *fingerprint = self.of(&decoded.blocks(*index, 1)?);
             }

@@ -76,7 +76,7 @@ impl Estimator {
             // Collisions need no secret key here.
             fingerprinter: Fingerprinter::new(&[0; 32]),
             index: Index::new(index_bytes),
-            packer: Packer::default(),
+            packer: Packer::new(true),
             trials: policies.iter().map(trial).collect(),
             frames: 0,
         }
@@ -146,7 +146,7 @@ impl Trial {
         let blocks = items.iter().map(|item| item.bytes);
         let object = packer.pack(0, stored_mask(items.len()), blocks, &fingerprints, how, false);
         if adapts && !leave {
-            self.adaptivity.note_compression(volume, first, frame::is_compressed(&object));
+            self.adaptivity.note_compression(volume, first, frame::is_compressed(&object, items.len()));
         }
         object.len() as u64
     }

@@ -4,6 +4,7 @@
 //! format. [`crate::Engine::commit_format`] raises it: the next checkpoint's superblock has the new one, in the same write by which
 //! it takes the place of the checkpoint before. What needs the new format is written only after that write is durable.
 
+use crate::root::CELL_VERSION;
 use crate::wake::Watermark;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,6 +25,11 @@ impl Format {
     /// The format that the store durably has.
     pub fn active(&self) -> u32 {
         self.active.load(Ordering::Acquire)
+    }
+
+    /// Whether frames may have cells.
+    pub fn has_cells(&self) -> bool {
+        self.active() >= CELL_VERSION
     }
 
     /// The next superblock is to have this format, if the store has an older one. True if there is something to write.

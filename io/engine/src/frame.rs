@@ -1,12 +1,13 @@
 //! Objects of the log: a header, then data blocks or metadata. The header identifies the object and has its checksum,
 //! so that a segment can be read without any map, and a read of other bytes is detected.
 
+use crate::cell::{self, Blocks, Cells, indexes};
 use crate::codec::{Malformed, Take};
 use crate::entry::{BLOCK, BlockId};
-use crate::lz4_front;
 use crate::policy::Compression;
 use crate::record::checksum;
 use bytes::Bytes;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::fmt;
 use zstd::bulk::{Compressor, Decompressor};
@@ -61,12 +62,15 @@ impl ObjectKind {
 pub const HEADER: usize = 24;
 const MAGIC: u32 = u32::from_le_bytes(*b"ALO1");
 
+/// Bytes beside the data of a block: its fingerprint, and what describes and verifies its cell.
+const BESIDE_BLOCK: usize = size_of::<Fingerprint>() + Cells::LISTED + cell::CHECKSUM;
+
 /// The most that one block takes of the log: a frame of its own that does not compress, and its part of the frame
 /// table.
-pub const BLOCK_MAX_LOG_BYTES: u64 = (BLOCK + HEADER + 16 + 16) as u64;
+pub const BLOCK_MAX_LOG_BYTES: u64 = (BLOCK + HEADER + BESIDE_BLOCK + 18) as u64;
 
 /// Upper bound of the bytes of a frame. A segment is full when the next frame does not fit.
-pub const FRAME_MAX_BYTES: u64 = (HEADER + 16) as u64 + (BlockId::PER_FRAME * (BLOCK + 16)) as u64;
+pub const FRAME_MAX_BYTES: u64 = (HEADER + 16) as u64 + (BlockId::PER_FRAME * (BLOCK + BESIDE_BLOCK)) as u64;
 
 /// The header of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +91,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a header. It does not verify the checksum, which covers the whole object.
+    /// Reads a header. It does not verify the checksum, which covers more than the header.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut take = Take::new(bytes, "object header");
         take.expect(MAGIC)?;
@@ -98,7 +102,7 @@ impl Header {
         Ok(Self { kind, packing, stored, skipped, payload: take.u32()?, number: take.u64()?, checksum })
     }
 
-    /// The compression method with which to rewrite the frame unchanged.
+    /// The compression method with which to rewrite the frame without some of its blocks.
     pub fn method(&self) -> Method {
         match self.packing {
             RAW => Method::Raw,
@@ -110,6 +114,36 @@ impl Header {
     /// Length in bytes of the whole object.
     pub fn len(&self) -> usize {
         HEADER + self.payload as usize
+    }
+
+    /// Length in bytes of what is before the blocks: the header, the fingerprints and the list of cells.
+    fn front(&self) -> usize {
+        let cells = if self.has_cells() { Cells::LISTED } else { 0 };
+        HEADER + self.stored.count_ones() as usize * (size_of::<Fingerprint>() + cells)
+    }
+
+    fn has_cells(&self) -> bool {
+        self.kind == ObjectKind::Frame && self.packing == CELLS
+    }
+
+    /// What the checksum covers. The cells have their own.
+    fn covered<'a>(&self, object: &'a [u8]) -> &'a [u8] {
+        let end = if self.has_cells() { self.front().min(object.len()) } else { object.len() };
+        &object[8..end]
+    }
+
+    /// The cells of a frame that `object` begins with; [`Cells::NONE`] if it has its blocks in one piece.
+    ///
+    /// # Errors
+    /// The list is cut off, or has cells that do not exist.
+    pub fn cells(&self, object: &[u8]) -> Result<Cells, Malformed> {
+        if !self.has_cells() {
+            return Ok(Cells::NONE);
+        }
+        let from = self.front() - self.stored.count_ones() as usize * Cells::LISTED;
+        let listed = object.get(from..self.front()).unwrap_or_default();
+        let mut listed = listed.chunks_exact(Cells::LISTED).map(|two| u16::from_le_bytes([two[0], two[1]]));
+        Cells::read(self.stored, || listed.next().ok_or(Malformed("frame: the list of its cells is cut off")))
     }
 }
 
@@ -126,8 +160,8 @@ fn seal(object: &mut [u8], kind: ObjectKind, how: [u8; 3], number: u64) {
     object[9..12].copy_from_slice(&how);
     object[12..16].copy_from_slice(&payload.to_le_bytes());
     object[16..HEADER].copy_from_slice(&number.to_le_bytes());
-    let sum = checksum(&object[8..]);
-    object[4..8].copy_from_slice(&sum.to_le_bytes());
+    let sum = Header::decode(object).map(|header| checksum(header.covered(object)));
+    object[4..8].copy_from_slice(&sum.expect("the header was written").to_le_bytes());
 }
 
 /// Makes an object of any bytes, with length and checksum right: for tests of decoders.
@@ -148,11 +182,22 @@ pub fn sealed_again(object: &[u8], how: [u8; 3], number: u64) -> Bytes {
 
 /// Verifies an object and returns its header.
 pub fn verify(object: &[u8]) -> Result<Header, Malformed> {
+    let (header, cells) = verify_front(object)?;
+    cells.verify(header.number, &object[object.len() - cells.len()..])?;
+    Ok(header)
+}
+
+/// Verifies an object but for its cells, and returns its header and the cells.
+fn verify_front(object: &[u8]) -> Result<(Header, Cells), Malformed> {
     let header = Header::decode(object)?;
-    if object.len() != header.len() || checksum(&object[8..]) != header.checksum {
+    if object.len() != header.len() || checksum(header.covered(object)) != header.checksum {
         return Err(Malformed("object: the checksum differs"));
     }
-    Ok(header)
+    let cells = header.cells(object)?;
+    if !cells.is_none() && header.front() + cells.len() != object.len() {
+        return Err(Malformed("frame: its length differs"));
+    }
+    Ok((header, cells))
 }
 
 /// An object of metadata; `fill` writes its payload.
@@ -185,6 +230,8 @@ pub const UNKNOWN: Fingerprint = [0; 16];
 const RAW: u8 = 0;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
+/// Each block is a cell, from format [`crate::CELL_VERSION`] on.
+const CELLS: u8 = 3;
 
 /// A flag of the header: see [`Header::skipped`].
 const SKIPPED: u8 = 1;
@@ -248,7 +295,7 @@ fn max_compressed_len(blocks: usize) -> usize {
     blocks - blocks / 16
 }
 
-/// Bytes that blocks take compressed, if that saves enough.
+/// Bytes that a block takes compressed, if that saves enough.
 pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
     compress(blocks, &mut vec![0; max_compressed_len(blocks.len())], Method::of(how))
         .map_or(blocks.len(), |(_, len)| len)
@@ -256,133 +303,205 @@ pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
 
 /// Encodes frames; its buffers are reused.
 pub struct Packer {
+    /// Frames may have cells. What zstd compresses is in one piece nevertheless: it gains much from the blocks beside one.
+    pub has_cells: bool,
     blocks: Vec<u8>,
     out: Box<[u8]>,
 }
 
-impl Default for Packer {
-    fn default() -> Self {
-        let blocks = BlockId::PER_FRAME * BLOCK;
-        Self { blocks: Vec::with_capacity(blocks), out: vec![0; max_compressed_len(blocks)].into() }
-    }
-}
-
 impl Packer {
+    /// A packer for a format that has cells or not.
+    pub fn new(has_cells: bool) -> Self {
+        let blocks = BlockId::PER_FRAME * BLOCK;
+        let out = vec![0; max_compressed_len(blocks)].into();
+        Self { has_cells, blocks: Vec::with_capacity(BlockId::PER_FRAME * (BLOCK + cell::CHECKSUM)), out }
+    }
+
     /// A frame as the log holds it: the blocks that `stored` names, in order, with their fingerprints, compressed if
     /// that saves enough. `skipped` as in [`Header::skipped`].
     pub fn pack<'a>(
         &mut self,
         number: u64,
-        stored: u8,
-        blocks: impl ExactSizeIterator<Item = &'a [u8]>,
+        stored: Blocks,
+        blocks: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
         fingerprints: &[Fingerprint],
         how: Method,
         skipped: bool,
     ) -> Bytes {
         let count = stored.count_ones() as usize;
         assert!(count == fingerprints.len() && count == blocks.len() && count > 0);
-        self.blocks.clear();
-        blocks.for_each(|block| self.blocks.extend_from_slice(block));
-        assert!(self.blocks.len() == count * BLOCK);
-        let max = max_compressed_len(self.blocks.len());
-        let (packing, payload) = match compress(&self.blocks, &mut self.out[..max], how) {
-            Some((packing, len)) => (packing, &self.out[..len]),
-            None => (RAW, &self.blocks[..]),
-        };
-        let mut object = Vec::with_capacity(HEADER + size_of_val(fingerprints) + payload.len());
-        object.extend_from_slice(&[0; HEADER]);
-        object.extend_from_slice(fingerprints.as_flattened());
-        object.extend_from_slice(payload);
         let flags = if skipped { SKIPPED } else { 0 };
-        seal(&mut object, ObjectKind::Frame, [packing, stored, flags], number);
-        object.into()
+        if !self.has_cells || matches!(how, Method::Zstd | Method::Deep) {
+            self.blocks.clear();
+            blocks.clone().for_each(|block| self.blocks.extend_from_slice(block));
+            assert!(self.blocks.len() == count * BLOCK);
+            let max = max_compressed_len(self.blocks.len());
+            let packed = compress(&self.blocks, &mut self.out[..max], how);
+            let (packing, payload) =
+                packed.map_or((RAW, &self.blocks[..]), |(how, len)| (how, &self.out[..len]));
+            if !self.has_cells || packing != RAW {
+                return sealed(number, [packing, stored, flags], fingerprints, Cells::NONE, payload);
+            }
+        }
+        let mut cells = Cells::NONE;
+        self.blocks.clear();
+        for (index, block) in indexes(stored).zip(blocks) {
+            let name = BlockId { frame: number, index };
+            cells.push(name, block, how == Method::Lz4, &mut self.out, &mut self.blocks);
+        }
+        sealed(number, [CELLS, stored, flags], fingerprints, cells, &self.blocks)
     }
 }
 
-/// Whether a frame is stored compressed.
-pub fn is_compressed(object: &[u8]) -> bool {
+/// A frame of blocks that are encoded; `how` is packing, stored blocks and flags.
+fn sealed(number: u64, how: [u8; 3], fingerprints: &[Fingerprint], cells: Cells, blocks: &[u8]) -> Bytes {
+    let beside = fingerprints.len() * BESIDE_BLOCK;
+    let mut object = Vec::with_capacity(HEADER + beside + blocks.len());
+    object.extend_from_slice(&[0; HEADER]);
+    object.extend_from_slice(fingerprints.as_flattened());
+    cells.listed().for_each(|cell| object.extend_from_slice(&cell.to_le_bytes()));
+    object.extend_from_slice(blocks);
+    seal(&mut object, ObjectKind::Frame, how, number);
+    object.into()
+}
+
+/// The cells of a frame that was made or verified here.
+pub fn cells_of(object: &[u8]) -> Cells {
+    let cells = Header::decode(object).and_then(|header| header.cells(object));
+    cells.expect("a frame that is right")
+}
+
+/// A verified frame of cells with only some of its blocks, whose cells stay as they are. `None` if it has its blocks in one
+/// piece.
+pub fn keep_cells(object: &[u8], header: &Header, blocks: Blocks) -> Option<Bytes> {
+    let cells = header.cells(object).ok().filter(|cells| !cells.is_none())?;
+    let known = indexes(header.stored).zip(fingerprints(object, header).ok()?);
+    let kept: SmallVec<[Fingerprint; BlockId::PER_FRAME]> =
+        known.filter(|(index, _)| blocks >> index & 1 == 1).map(|(_, fingerprint)| fingerprint).collect();
+    let mut bytes = Vec::with_capacity(object.len());
+    cells.copy(blocks, object.get(header.front()..)?, &mut bytes);
+    let flags = if header.skipped { SKIPPED } else { 0 };
+    Some(sealed(header.number, [CELLS, blocks, flags], &kept, cells.only(blocks), &bytes))
+}
+
+/// Whether compression saved enough in a frame of this many blocks, a sixteenth.
+pub fn is_compressed(object: &[u8], blocks: usize) -> bool {
+    object.len() <= HEADER + blocks * BESIDE_BLOCK + max_compressed_len(blocks * BLOCK)
+}
+
+/// Whether blocks in memory are decoded from a frame's bytes, and not a part of them.
+pub fn is_decoded(object: &[u8]) -> bool {
     object[9] != RAW
 }
 
-/// A frame's blocks in memory: all that are stored, or the first of them.
+/// Blocks of a frame in memory.
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    /// Stored blocks, one bit each.
-    pub stored: u8,
-    blocks: Bytes,
+    /// Stored blocks.
+    pub stored: Blocks,
+    /// Those of them that are here, one after the other in `bytes`.
+    held: Blocks,
+    bytes: Bytes,
 }
 
-/// The number of stored blocks before block `index`.
-fn rank(stored: u8, index: u8) -> usize {
-    (stored & ((1u16 << index) - 1) as u8).count_ones() as usize
+/// The number of blocks of a set before block `index`.
+fn rank(blocks: Blocks, index: u8) -> usize {
+    (blocks & ((1u16 << index) - 1) as u8).count_ones() as usize
 }
 
 impl Decoded {
-    /// The bytes of `count` blocks from `index` on; `None` if they are not all stored next to each other, or not decoded.
+    /// The bytes of `count` blocks from `index` on; `None` if one of them is not here.
     pub fn blocks(&self, index: u8, count: usize) -> Option<Bytes> {
         let mask = ((1u16 << count) - 1) << index;
-        if count == 0 || mask & !u16::from(self.stored) != 0 {
+        if count == 0 || mask & !u16::from(self.held) != 0 {
             return None;
         }
-        let rank = rank(self.stored, index);
-        let range = rank * BLOCK..(rank + count) * BLOCK;
-        (range.end <= self.blocks.len()).then(|| self.blocks.slice(range))
+        let rank = rank(self.held, index);
+        Some(self.bytes.slice(rank * BLOCK..(rank + count) * BLOCK))
     }
 
-    /// Whether a block is stored and decoded.
+    /// Whether a block is here.
     pub fn has(&self, index: u8) -> bool {
-        self.stored >> index & 1 == 1 && rank(self.stored, index) * BLOCK < self.blocks.len()
+        self.held >> index & 1 == 1
     }
 
-    /// Whether all stored blocks are decoded.
+    /// Whether these blocks are here, as far as they are stored.
+    pub fn has_all(&self, blocks: Blocks) -> bool {
+        blocks & self.stored & !self.held == 0
+    }
+
+    /// Whether all stored blocks are here.
     pub fn is_whole(&self) -> bool {
-        self.blocks.len() == self.stored.count_ones() as usize * BLOCK
+        self.has_all(cell::ALL)
     }
 
     /// Bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
-        self.blocks.len()
+        self.bytes.len()
+    }
+
+    /// The blocks of both, which are of one frame. `newer` says what is stored. A block of a frame never changes.
+    pub fn with(&self, newer: &Self) -> Self {
+        // Cleaning may have left out dead blocks.
+        let held = (self.held | newer.held) & newer.stored;
+        if held == newer.held {
+            return newer.clone();
+        }
+        if held == self.held {
+            return Self { stored: newer.stored, ..self.clone() };
+        }
+        let mut bytes = Vec::with_capacity(held.count_ones() as usize * BLOCK);
+        for index in indexes(held) {
+            let from = if newer.has(index) { newer } else { self };
+            let at = rank(from.held, index) * BLOCK;
+            bytes.extend_from_slice(&from.bytes[at..at + BLOCK]);
+        }
+        Self { stored: newer.stored, held, bytes: bytes.into() }
     }
 }
 
-/// The last block that a frame can have: to decode all.
-pub const LAST_BLOCK: u8 = BlockId::PER_FRAME as u8 - 1;
-
-/// Decodes the stored blocks of a frame, after verifying everything.
-pub fn unpack(object: &Bytes, number: u64) -> Result<Decoded, Malformed> {
-    unpack_front(object, number, LAST_BLOCK)
-}
-
-/// Decodes the stored blocks of a frame up to block `last`, and those after it if they cost nothing. The whole object
-/// is verified.
-pub fn unpack_front(object: &Bytes, number: u64, last: u8) -> Result<Decoded, Malformed> {
-    let header = verify(object)?;
-    let whole = header.stored.count_ones() as usize * BLOCK;
-    let front = HEADER + whole / BLOCK * size_of::<Fingerprint>();
-    if (header.kind, header.number) != (ObjectKind::Frame, number) || object.len() < front {
+/// Decodes blocks of a frame, after verifying what it reads of it. Of a frame that has its blocks in one piece all are
+/// decoded.
+pub fn unpack(object: &Bytes, number: u64, wanted: Blocks) -> Result<Decoded, Malformed> {
+    let (header, cells) = verify_front(object)?;
+    if (header.kind, header.number) != (ObjectKind::Frame, number) || object.len() < header.front() {
         return Err(Malformed("frame: its kind or number differs"));
     }
-    let packed = object.slice(front..);
-    let (blocks, len) = match header.packing {
-        RAW => (Some(packed), whole),
+    let (packed, whole) = (object.slice(header.front()..), header.stored.count_ones() as usize * BLOCK);
+    let bytes = match header.packing {
+        RAW => Some(packed),
         LZ4 => {
-            let len = match last {
-                LAST_BLOCK => whole,
-                last => rank(header.stored, last + 1) * BLOCK,
-            };
-            (lz4_front::decode(&packed, len, whole).map(Bytes::from), len)
+            let mut out = Vec::new();
+            cell::append_lz4(&packed, whole, &mut out).map(|()| out.into())
         }
         ZSTD => {
             let decoded = ZSTD_OUT.with_borrow_mut(|zstd| zstd.decompress(&packed, whole));
-            (decoded.ok().map(Bytes::from), whole)
+            decoded.ok().map(Bytes::from)
+        }
+        CELLS => {
+            let range = cells.range(wanted).unwrap_or_default();
+            return unpack_cells(&packed.slice(range), number, &cells, wanted);
         }
         _ => return Err(Malformed("frame: unknown packing")),
     };
-    let blocks = blocks.ok_or(Malformed("frame: it does not decompress"))?;
-    if blocks.len() != len {
+    let bytes = bytes.ok_or(Malformed("frame: it does not decompress"))?;
+    if bytes.len() != whole {
         return Err(Malformed("frame: its length differs"));
     }
-    Ok(Decoded { stored: header.stored, blocks })
+    Ok(Decoded { stored: header.stored, held: header.stored, bytes })
+}
+
+/// Decodes blocks of frame `number` from the bytes of their cells and of those between them, see [`Cells::range`], after
+/// verifying them.
+pub fn unpack_cells(bytes: &[u8], number: u64, cells: &Cells, wanted: Blocks) -> Result<Decoded, Malformed> {
+    let bytes = cells.decode(number, wanted, bytes)?.into();
+    Ok(Decoded { stored: cells.blocks(), held: wanted & cells.blocks(), bytes })
+}
+
+/// Bytes of a frame's object before its cells.
+pub fn front_of_cells(cells: &Cells) -> usize {
+    let blocks = cells.blocks().count_ones() as usize;
+    HEADER + blocks * (size_of::<Fingerprint>() + Cells::LISTED)
 }
 
 /// The fingerprints of a frame's stored blocks, in order.
@@ -406,8 +525,8 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    fn pack(stored: u8, blocks: &[u8], fingerprints: &[Fingerprint], how: Method) -> Bytes {
-        Packer::default().pack(99, stored, blocks.chunks(BLOCK), fingerprints, how, true)
+    fn pack(stored: u8, blocks: &[u8], fingerprints: &[Fingerprint], how: Method, has_cells: bool) -> Bytes {
+        Packer::new(has_cells).pack(99, stored, blocks.chunks(BLOCK), fingerprints, how, true)
     }
 
     #[test]
@@ -422,51 +541,79 @@ mod tests {
             (even(), Zstd, true),
             (even(), Deep, true),
         ] {
-            let object = pack(0b1101, &blocks, &[[1; 16], [2; 16], [3; 16]], how);
-            assert_eq!(object.len() < blocks.len(), smaller);
-            let frame = unpack(&object, 99).unwrap();
-            assert_eq!(frame.blocks(0, 1).unwrap(), blocks[..BLOCK]);
-            assert_eq!(frame.blocks(2, 2).unwrap(), blocks[BLOCK..]);
-            assert!(frame.blocks(1, 1).is_none() && frame.blocks(0, 3).is_none());
-            let header = verify(&object).unwrap();
-            assert!(header.skipped);
-            assert_eq!(fingerprints(&object, &header).unwrap(), [[1; 16], [2; 16], [3; 16]]);
-            assert!(unpack(&object, 98).is_err());
+            for has_cells in [false, true] {
+                let object = pack(0b1101, &blocks, &[[1; 16], [2; 16], [3; 16]], how, has_cells);
+                assert_eq!(object.len() < blocks.len(), smaller);
+                assert_eq!(is_compressed(&object, 3), smaller);
+                let in_cells = has_cells && !(smaller && how != Lz4);
+                assert_eq!(cells_of(&object).is_none(), !in_cells);
+                let frame = unpack(&object, 99, cell::ALL).unwrap();
+                assert!(frame.is_whole());
+                assert_eq!(frame.blocks(0, 1).unwrap(), blocks[..BLOCK]);
+                assert_eq!(frame.blocks(2, 2).unwrap(), blocks[BLOCK..]);
+                assert!(frame.blocks(1, 1).is_none() && frame.blocks(0, 3).is_none());
+                let header = verify(&object).unwrap();
+                assert!(header.skipped);
+                assert_eq!(fingerprints(&object, &header).unwrap(), [[1; 16], [2; 16], [3; 16]]);
+                assert!(unpack(&object, 98, cell::ALL).is_err());
+                let wanted = unpack(&object, 99, 0b110).unwrap();
+                assert_eq!(wanted.is_whole(), !in_cells);
+                assert!(wanted.has(2) && wanted.has_all(0b110) && !wanted.has(1));
+                assert_eq!(wanted.blocks(2, 1).unwrap(), blocks[BLOCK..2 * BLOCK]);
+            }
         }
     }
 
     #[test]
-    fn the_front_of_a_frame_has_the_blocks_up_to_the_wanted_one() {
-        let blocks: Vec<u8> = (0..3).flat_map(|n| [vec![n; BLOCK / 2], noise(BLOCK / 2)].concat()).collect();
-        for how in [Method::Raw, Method::Lz4, Method::Zstd] {
-            let object = pack(0b1_0110, &blocks, &[[1; 16]; 3], how);
-            for (last, count) in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (6, 3), (7, 3)] {
-                let front = unpack_front(&object, 99, last).unwrap();
-                let has = |index| front.has(index);
-                assert_eq!(front.is_whole(), how != Method::Lz4 || count == 3);
-                assert!([0, 3, 5, 6, 7].into_iter().all(|index| !has(index)), "they are not stored");
-                for (rank, index) in [1, 2, 4].into_iter().enumerate() {
-                    let bytes = front.blocks(index, 1);
-                    assert_eq!(has(index), bytes.is_some());
-                    assert_eq!(has(index), front.is_whole() || rank < count, "{how:?} {last} {index}");
-                    assert!(bytes.is_none_or(|bytes| bytes == blocks[rank * BLOCK..][..BLOCK]));
-                }
-                assert_eq!(front.blocks(1, 2).is_some(), has(2));
-            }
-            assert!(unpack_front(&object, 98, 1).is_err());
-            let mut wrong = object.to_vec();
-            *wrong.last_mut().unwrap() ^= 1;
-            assert!(unpack_front(&wrong.into(), 99, 1).is_err(), "all of it is verified");
-        }
+    fn cells_are_decoded_from_a_part_of_the_object() {
+        let blocks = [vec![1; BLOCK], noise(BLOCK), vec![3; BLOCK]].concat();
+        let object = pack(0b1_0110, &blocks, &[[1; 16]; 3], Method::Lz4, true);
+        let cells = cells_of(&object);
+        let range = cells.range(0b1_0000).unwrap();
+        assert_eq!(front_of_cells(&cells) + range.end, object.len());
+        let part = &object[front_of_cells(&cells) + range.start..];
+        assert!(part.len() < 100);
+        let frame = unpack_cells(part, 99, &cells, 0b1_0000).unwrap();
+        assert_eq!((frame.blocks(4, 1).unwrap(), frame.bytes()), (vec![3; BLOCK].into(), BLOCK));
+        assert!(!frame.is_whole() && frame.has_all(0b1_1001));
+    }
+
+    #[test]
+    fn blocks_that_were_decoded_apart_are_put_together() {
+        let blocks = [vec![1; BLOCK], vec![2; BLOCK], vec![3; BLOCK]].concat();
+        let object = pack(0b111, &blocks, &[[1; 16]; 3], Method::Lz4, true);
+        let some = |wanted| unpack(&object, 99, wanted).unwrap();
+        let both = some(0b100).with(&some(0b001));
+        assert!(both.has(0) && !both.has(1) && both.has(2) && both.blocks(0, 3).is_none());
+        assert_eq!(both.blocks(2, 1).unwrap(), vec![3; BLOCK]);
+        assert_eq!(both.with(&some(0b010)).blocks(0, 3).unwrap(), blocks);
+        assert_eq!(both.with(&some(0b001)).bytes(), 2 * BLOCK);
+        assert_eq!(some(0b001).with(&some(0b011)).bytes(), 2 * BLOCK);
+    }
+
+    #[test]
+    fn a_frame_loses_blocks_and_keeps_the_cells_of_the_others() {
+        let blocks = [vec![1; BLOCK], noise(BLOCK), vec![3; BLOCK]].concat();
+        let object = pack(0b111, &blocks, &[[1; 16], [2; 16], [3; 16]], Method::Lz4, true);
+        let kept = keep_cells(&object, &verify(&object).unwrap(), 0b110).unwrap();
+        let header = verify(&kept).unwrap();
+        assert_eq!((header.stored, header.number, header.skipped), (0b110, 99, true));
+        assert_eq!(fingerprints(&kept, &header).unwrap(), [[2; 16], [3; 16]]);
+        assert_eq!(unpack(&kept, 99, cell::ALL).unwrap().blocks(1, 2).unwrap(), blocks[BLOCK..]);
+        let whole = pack(0b111, &blocks, &[[1; 16]; 3], Method::Lz4, false);
+        assert!(keep_cells(&whole, &verify(&whole).unwrap(), 0b110).is_none());
     }
 
     #[test]
     fn every_changed_byte_is_detected() {
-        let mut object = pack(1, &[7; BLOCK], &[[1; 16]], Method::Lz4).to_vec();
-        for at in 0..object.len() {
-            object[at] ^= 1;
-            assert!(unpack(&Bytes::from(object.clone()), 99).is_err(), "byte {at}");
-            object[at] ^= 1;
+        for has_cells in [false, true] {
+            let mut object = pack(1, &[7; BLOCK], &[[1; 16]], Method::Lz4, has_cells).to_vec();
+            for at in 0..object.len() {
+                object[at] ^= 1;
+                let changed = Bytes::from(object.clone());
+                assert!(verify(&changed).is_err() && unpack(&changed, 99, cell::ALL).is_err(), "byte {at}");
+                object[at] ^= 1;
+            }
         }
     }
 }

@@ -4,8 +4,10 @@
 //! Pages of the table are read when needed. A reference that changes while its page is not in memory is deferred
 //! until the page is read: writing and unmapping never wait for the table.
 
+use crate::cell::Cells;
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::BlockId;
+use crate::frame;
 use crate::inconsistency::Inconsistencies;
 use crate::page_index::{MAX_REFS, PageIndex};
 use crate::pages::{NumberMap, Pages};
@@ -21,6 +23,9 @@ pub const MAX_FRAMES: u64 = 1 << 50;
 /// A bit beside the number of a frame's blocks: see [`Frame::deep`].
 const DEEP: u8 = 0x80;
 
+/// Another one: the cells follow, see [`Frame::cells`].
+const CELLS: u8 = 0x40;
+
 /// What the table says about a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -28,10 +33,23 @@ pub struct Frame {
     pub location: Location,
     /// The blocks that are stored there, one bit each; cleaning leaves out the dead ones.
     pub stored: u8,
+    /// Their cells, or [`Cells::NONE`] if they lie there in one piece.
+    pub cells: Cells,
     /// Recompression has reduced it as far as it can.
     pub deep: bool,
     /// References of each block that was there when the frame was made.
     pub refs: SmallVec<[u64; 2]>,
+}
+
+/// Where a frame was moved to.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// Its new location.
+    pub location: Location,
+    /// The blocks that are stored there.
+    pub stored: u8,
+    /// Their cells.
+    pub cells: Cells,
 }
 
 impl Frame {
@@ -102,7 +120,9 @@ impl TablePage {
             out.var(u64::from(len));
             expected = (segment, offset.saturating_add(len));
             out.u8(frame.stored);
-            out.u8(frame.refs.len() as u8 | if frame.deep { DEEP } else { 0 });
+            let cells = if frame.cells.is_none() { 0 } else { CELLS };
+            out.u8(frame.refs.len() as u8 | cells | if frame.deep { DEEP } else { 0 });
+            frame.cells.listed().for_each(|cell| out.var(u64::from(cell)));
             frame.refs.iter().for_each(|refs| out.var(*refs));
         }
     }
@@ -124,11 +144,17 @@ impl TablePage {
             let len = take.var32()?;
             expected = (segment, offset.saturating_add(len));
             let (stored, bits) = (take.u8()?, take.u8()?);
-            let (blocks, deep) = (bits & !DEEP, bits & DEEP != 0);
+            let (blocks, deep) = (bits & !(DEEP | CELLS), bits & DEEP != 0);
             take.check(stored != 0 && usize::from(blocks) <= BlockId::PER_FRAME)?;
+            let cells = match bits & CELLS {
+                0 => Cells::NONE,
+                _ => Cells::read(stored, || u16::try_from(take.var()?).map_err(|_| take.malformed()))?,
+            };
+            take.check(cells.is_none() || len as usize == frame::front_of_cells(&cells) + cells.len())?;
             let refs = (0..blocks).map(|_| take.var()).collect::<Result<SmallVec<_>, _>>()?;
             take.check(len > 0 && refs.iter().all(|refs| *refs <= MAX_REFS) && page.get(index).is_none())?;
-            let frame = Frame { location: Location { segment, offset, len }, stored, deep, refs };
+            let location = Location { segment, offset, len };
+            let frame = Frame { location, stored, cells, deep, refs };
             take.check(frame.live() & !stored == 0 && frame.live() != 0)?;
             *page.slot(index) = Some(frame);
         }
@@ -187,13 +213,13 @@ impl FrameTable {
         Ok(())
     }
 
-    /// Sets the new location of a frame that was moved, where only the `stored` blocks are.
-    pub fn relocate(&mut self, number: u64, location: Location, stored: u8, usage: &mut Usage) {
+    /// Sets the new location of a frame that was moved, and the blocks and cells that are there.
+    pub fn relocate(&mut self, number: u64, moved: Placed, usage: &mut Usage) {
         let slot = self.edit(number / FRAMES).slot(number % FRAMES);
         let frame = slot.as_mut().expect("a frame that is moved is in the table");
         frame.count(usage, false);
-        (frame.location, frame.stored) = (location, stored);
-        assert!(frame.live() & !stored == 0, "frame {number} lost a block");
+        (frame.location, frame.stored, frame.cells) = (moved.location, moved.stored, moved.cells);
+        assert!(frame.live() & !moved.stored == 0, "frame {number} lost a block");
         frame.count(usage, true);
     }
 

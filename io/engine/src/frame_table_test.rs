@@ -3,7 +3,13 @@ use super::*;
 fn frame(offset: u32, len: u32, refs: &[u64]) -> Frame {
     let stored = (1u16 << refs.len()) as u8;
     let stored = if refs.len() == 8 { 0xff } else { stored - 1 };
-    Frame { location: Location { segment: 1, offset, len }, stored, deep: stored == 1, refs: refs.into() }
+    Frame {
+        location: Location { segment: 1, offset, len },
+        stored,
+        cells: Cells::NONE,
+        deep: stored == 1,
+        refs: refs.into(),
+    }
 }
 
 #[test]
@@ -12,6 +18,7 @@ fn shares_add_up_to_the_length() {
         let frame = Frame {
             location: Location { segment: 0, offset: 0, len: 12347 },
             stored,
+            cells: Cells::NONE,
             deep: false,
             refs: [1; 8].into_iter().collect(),
         };
@@ -59,9 +66,32 @@ fn table_pages_come_back() {
     let mut page = TablePage::default();
     *page.slot(3) = Some(frame(70, 4144, &[MAX_REFS]));
     *page.slot(63) = Some(frame(10, 32_000, &[1, 0, 3, 4, 5, 6, 7, 8]));
+    *page.slot(5) = Some(in_cells(&[2, 1]));
     let mut bytes = Vec::new();
     page.encode(&mut bytes);
     let again = TablePage::decode(&bytes).unwrap();
     assert!(again.iter().eq(page.iter()));
     assert!(TablePage::decode(&bytes[..bytes.len() - 1]).is_err());
+}
+
+/// A frame of raw cells.
+fn in_cells(refs: &[u64]) -> Frame {
+    let stored = frame(0, 0, refs).stored;
+    let cells = Cells::read(stored, || Ok(0x0fff)).unwrap();
+    let len = (frame::front_of_cells(&cells) + cells.len()) as u32;
+    Frame { cells, ..frame(10, len, refs) }
+}
+
+#[test]
+fn cells_of_another_length_than_their_frame_are_refused() {
+    let decoded = |frame: Frame| {
+        let (mut page, mut bytes) = (TablePage::default(), Vec::new());
+        *page.slot(0) = Some(frame);
+        page.encode(&mut bytes);
+        TablePage::decode(&bytes)
+    };
+    let mut one = in_cells(&[1, 1]);
+    assert!(decoded(one.clone()).is_ok());
+    one.location.len += 1;
+    assert!(decoded(one).is_err());
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use shelf::{AlignedBuf, Layout, Room, SegmentId, Shelf, Wait, wait};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The log as readers see it.
@@ -22,12 +23,18 @@ impl Log {
 
     /// Reads an object. Its bytes are not verified.
     pub async fn read(&self, location: Location) -> shelf::Result<Bytes> {
+        self.read_part(location, 0..location.len as usize).await
+    }
+
+    /// Reads some bytes of an object. They are not verified.
+    pub async fn read_part(&self, location: Location, part: Range<usize>) -> shelf::Result<Bytes> {
+        assert!(part.end <= location.len as usize, "a part of the object");
         let placed = self.placed.read().get(&(location.segment, location.offset)).cloned();
         if let Some(object) = placed.filter(|object| object.len() == location.len as usize) {
-            return Ok(object);
+            return Ok(object.slice(part));
         }
         let (done, read) = wait();
-        self.shelf.read(location.segment(), location.offset, location.len, done);
+        self.shelf.read(location.segment(), location.offset + part.start as u32, part.len() as u32, done);
         read.await
     }
 

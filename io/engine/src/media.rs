@@ -7,6 +7,7 @@ mod tamper;
 pub use tamper::{Pick, TARGETS, Target, tamper};
 
 use crate::catalog::Catalog;
+use crate::cell;
 use crate::entry::decode_node;
 use crate::frame;
 use crate::frame_table::TablePage;
@@ -30,7 +31,11 @@ pub fn decode_all(bytes: &[u8]) {
     for object in [Bytes::copy_from_slice(bytes), sealed, frame::resealed(bytes)] {
         if let Ok(header) = frame::verify(&object) {
             let _ = frame::fingerprints(&object, &header);
-            let _ = frame::unpack(&object, header.number);
+            let _ = frame::unpack(&object, header.number, cell::ALL);
+            let _ = frame::keep_cells(&object, &header, 0x55);
+            if let Ok(cells) = header.cells(&object) {
+                let _ = frame::unpack_cells(bytes, header.number, &cells, 0x33);
+            }
         }
     }
 }

@@ -2,9 +2,10 @@
 //! frames are read, and the look-up is repeated, so that the result is the state of one moment.
 
 use crate::cache::Hit;
+use crate::cell::{self, Blocks, Cells};
 use crate::core::Core;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
-use crate::frame::{self, Decoded, LAST_BLOCK, ObjectKind};
+use crate::frame::{self, Decoded, ObjectKind};
 use crate::frame_table::{Frame, TablePage};
 use crate::map::{Need, Seen};
 use crate::page_index::PageInfo;
@@ -41,8 +42,16 @@ pub struct Missing {
     frame: u64,
     /// The first block of the volume that wants it.
     block: u64,
-    /// The last of its own blocks that is wanted.
-    last: u8,
+    /// Its own blocks that are wanted.
+    wanted: Blocks,
+}
+
+/// Where a frame is, as the table says.
+#[derive(Clone, Copy)]
+struct Found {
+    location: Location,
+    stored: Blocks,
+    cells: Cells,
 }
 
 /// A value as of one moment, and the journal batch that has to be durable before it is returned. Later changes need
@@ -136,10 +145,10 @@ impl Gather<'_> {
                 self.lost.get_or_insert(self.block);
             }
             None => match self.missing.last_mut().filter(|missing| missing.frame == block.frame) {
-                Some(missing) => missing.last = missing.last.max(block.index),
+                Some(missing) => missing.wanted |= 1 << block.index,
                 None => {
-                    let (frame, last) = (block.frame, block.index);
-                    self.missing.push(Missing { frame, block: self.block, last });
+                    let (frame, wanted) = (block.frame, 1 << block.index);
+                    self.missing.push(Missing { frame, block: self.block, wanted });
                 }
             },
         }
@@ -241,18 +250,13 @@ impl Core {
             Blocked::Need(need) => self.load(need).await,
             Blocked::Frames(frames, _) => {
                 self.activity.note_fetch();
-                let reads = frames.iter().map(|missing| {
-                    let is_known = fetched.contains_key(&missing.frame);
-                    self.fetch_for_host(missing.frame, if is_known { LAST_BLOCK } else { missing.last })
-                });
+                let reads = frames.iter().map(|missing| self.fetch_for_host(missing.frame, missing.wanted));
                 for (outcome, missing) in join(reads).await.into_iter().zip(&frames) {
                     match outcome {
                         Ok(Some(frame)) => {
-                            let known = fetched.get(&missing.frame).map_or(0, Decoded::bytes);
-                            // All of a frame that was moved without its dead blocks may be less than the front before.
-                            if frame.is_whole() || known < frame.bytes() {
-                                fetched.insert(missing.frame, frame);
-                            }
+                            let known = fetched.get(&missing.frame);
+                            let both = known.map_or_else(|| frame.clone(), |known| known.with(&frame));
+                            fetched.insert(missing.frame, both);
                         }
                         Ok(None) => {}
                         Err(Error::Medium { .. }) => return Err(Error::Medium { lba: missing.block }),
@@ -264,59 +268,69 @@ impl Core {
         }
     }
 
-    /// Reads a frame for a host; `None` if nothing refers to it any more, or it is in the cache by now.
-    async fn fetch_for_host(&self, number: u64, last: u8) -> Result<Option<Decoded>> {
+    /// Reads blocks of a frame for a host; `None` if nothing refers to it any more, or they are in the cache by now.
+    async fn fetch_for_host(&self, number: u64, wanted: Blocks) -> Result<Option<Decoded>> {
         self.streams.in_flight.wait_until_read(number).await;
-        // Also without a wait: it may have been read ahead since the look-up.
-        if self.cache.has(number, last) {
+        // Also without a wait: they may have been read ahead since the look-up.
+        if self.cache.has(number, wanted) {
             return Ok(None);
         }
-        self.fetch(number, last).await
+        self.fetch(number, wanted).await
     }
 
-    /// Reads a frame into the cache, at least up to block `last`; `None` if nothing refers to it any more.
-    ///
-    /// Decoding costs more than all else that a random read of one block does, so that only the front is decoded at
-    /// first. Who comes back to a frame while the cache has its front reads neighbours, and gets all of it.
-    pub async fn fetch(&self, number: u64, last: u8) -> Result<Option<Decoded>> {
-        let last = if self.cache.touch(number) { LAST_BLOCK } else { last };
-        let Some((object, frame)) = self.fetch_front(number, last).await? else { return Ok(None) };
-        drop(object);
-        self.cache.insert(number, frame.clone());
-        Ok(Some(frame))
-    }
-
-    /// Reads a frame from the log: the object and its blocks.
-    pub async fn fetch_object(&self, number: u64) -> Result<Option<(Bytes, Decoded)>> {
-        self.fetch_front(number, LAST_BLOCK).await
-    }
-
-    /// Reads a frame from the log: the object, and its blocks at least up to `last`.
-    async fn fetch_front(&self, number: u64, last: u8) -> Result<Option<(Bytes, Decoded)>> {
+    /// Reads blocks of a frame into the cache; `None` if nothing refers to the frame any more.
+    pub async fn fetch(&self, number: u64, wanted: Blocks) -> Result<Option<Decoded>> {
         let mut tried = None;
-        loop {
-            let known = |frame: &Frame| (frame.location, frame.stored);
-            let found = self.state.read().maps.table.get(number).map(|frame| frame.map(known));
-            let (location, stored) = match found {
-                Err(absent) => {
-                    self.load(absent.into()).await?;
-                    continue;
-                }
-                Ok(None) => return Ok(None),
-                Ok(Some(location)) => location,
-            };
-            if tried == Some(location) {
-                // The frame was not moved since: these bytes should have been it.
-                self.inconsistencies.note(format_args!("frame {number} at {location} can't be read"));
-                return Err(Error::Medium { lba: 0 });
+        while let Some(found) = self.find_frame(number, &mut tried).await? {
+            if let Some(frame) = self.read_blocks(number, found, wanted).await {
+                self.cache.insert(number, frame.clone());
+                return Ok(Some(frame));
             }
-            if let Ok(object) = self.log.read(location).await
-                && let Ok(frame) = frame::unpack_front(&object, number, last)
-                && frame.stored == stored
+        }
+        Ok(None)
+    }
+
+    /// Reads a frame from the log: the object and all blocks.
+    pub async fn fetch_object(&self, number: u64) -> Result<Option<(Bytes, Decoded)>> {
+        let mut tried = None;
+        while let Some(found) = self.find_frame(number, &mut tried).await? {
+            if let Ok(object) = self.log.read(found.location).await
+                && let Ok(frame) = frame::unpack(&object, number, cell::ALL)
+                && frame.stored == found.stored
             {
                 return Ok(Some((object, frame)));
             }
-            tried = Some(location);
+        }
+        Ok(None)
+    }
+
+    /// Blocks of a frame from its cells alone, if it has them.
+    async fn read_blocks(&self, number: u64, found: Found, wanted: Blocks) -> Option<Decoded> {
+        let Found { location, stored, cells } = found;
+        if let Some(range) = cells.range(wanted) {
+            let front = frame::front_of_cells(&cells);
+            let bytes = self.log.read_part(location, front + range.start..front + range.end).await.ok()?;
+            return frame::unpack_cells(&bytes, number, &cells, wanted).ok();
+        }
+        let object = self.log.read(location).await.ok()?;
+        frame::unpack(&object, number, wanted).ok().filter(|frame| frame.stored == stored)
+    }
+
+    /// Where the table says that a frame is; `None` if there is none. It fails if a read there, which `tried` names, has failed
+    /// and the frame was not moved since.
+    async fn find_frame(&self, number: u64, tried: &mut Option<Location>) -> Result<Option<Found>> {
+        loop {
+            let known =
+                |frame: &Frame| Found { location: frame.location, stored: frame.stored, cells: frame.cells };
+            let found = self.state.read().maps.table.get(number).map(|frame| frame.map(known));
+            match found {
+                Err(absent) => self.load(absent.into()).await?,
+                Ok(Some(Found { location, .. })) if tried.replace(location) == Some(location) => {
+                    self.inconsistencies.note(format_args!("frame {number} at {location} can't be read"));
+                    return Err(Error::Medium { lba: 0 });
+                }
+                Ok(found) => return Ok(found),
+            }
         }
     }
 

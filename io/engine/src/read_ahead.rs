@@ -5,6 +5,7 @@
 //! more is read. Memory is bounded: by the bytes in flight for all streams together, and by the cache, where frames that
 //! were read ahead are the first to go.
 
+use crate::cell::Blocks;
 use crate::core::Core;
 use crate::entry::{BLOCK, BlockId, Entry, Kind};
 use crate::frame;
@@ -23,8 +24,8 @@ struct Planned {
     number: u64,
     location: Location,
     stored: u8,
-    /// The last of its blocks that is wanted.
-    last: u8,
+    /// Its blocks that are wanted.
+    wanted: Blocks,
 }
 
 /// Neighbours in the log that are read together, in flight until it is dropped.
@@ -53,12 +54,12 @@ impl Piece {
         for (index, frame) in self.frames.iter().enumerate() {
             let from = (frame.location.offset - self.location.offset) as usize;
             let Some(object) = read.get(from..from + frame.location.len as usize) else { return };
-            let object = match frame::is_compressed(object) {
+            let object = match frame::is_decoded(object) {
                 true => read.slice_ref(object),
-                // Its blocks are not decoded but shared, and would keep all of the piece in memory.
+                // Its blocks are shared, and would keep all of the piece in memory.
                 false => Bytes::copy_from_slice(object),
             };
-            match frame::unpack_front(&object, frame.number, frame.last) {
+            match frame::unpack(&object, frame.number, frame.wanted) {
                 Ok(decoded) if decoded.stored == frame.stored => {
                     core.cache.insert_ahead(frame.number, decoded, self.marked && index == 0);
                 }
@@ -94,7 +95,7 @@ impl Core {
         let mut pieces: Vec<Piece> = Vec::new();
         for frame in planned {
             let bytes = frame.stored.count_ones() as usize * BLOCK;
-            if self.cache.has(frame.number, frame.last)
+            if self.cache.has(frame.number, frame.wanted)
                 || self.log.is_in_memory(frame.location)
                 || !self.streams.in_flight.add(frame.number, bytes)
             {
@@ -160,13 +161,13 @@ impl Plan {
             return true;
         };
         if let Some(last) = self.frames.last_mut().filter(|last| last.number == number) {
-            last.last = last.last.max(index);
+            last.wanted |= 1 << index;
             return true;
         }
         match state.maps.table.get(number) {
             Ok(Some(frame)) => {
                 let (location, stored) = (frame.location, frame.stored);
-                self.frames.push(Planned { number, location, stored, last: index });
+                self.frames.push(Planned { number, location, stored, wanted: 1 << index });
                 true
             }
             Ok(None) => true,

@@ -4,7 +4,8 @@
 //! after its last checkpoint. With another opening the cache begins empty.
 
 use crate::cache::Cache;
-use crate::frame::{self, Decoded, FRAME_MAX_BYTES, LAST_BLOCK};
+use crate::cell::Blocks;
+use crate::frame::{self, Decoded, FRAME_MAX_BYTES};
 use crate::read::push_zeros;
 use block::{Data, FrameBlocks, Piece, Recipe, Resolver};
 use parking_lot::RwLock;
@@ -106,23 +107,21 @@ impl Inner {
             return Some(BTreeMap::new());
         }
         let cache = self.cache_of(opening);
-        // Pieces of one frame are read together, up to the last block that one of them wants.
-        let mut missing = BTreeMap::<u64, (FrameBlocks, u8)>::new();
+        // Pieces of one frame are read together.
+        let mut missing = BTreeMap::<u64, (FrameBlocks, Blocks)>::new();
         let mut found = BTreeMap::new();
         for blocks in wanted {
-            let last = blocks.first + blocks.count - 1;
-            match cache.get(blocks.frame, last) {
+            let wanted = (((1u16 << blocks.count) - 1) << blocks.first) as Blocks;
+            match cache.get(blocks.frame, blocks.first).filter(|hit| hit.frame.has_all(wanted)) {
                 Some(hit) => {
                     self.hits.fetch_add(1, Ordering::Relaxed);
                     found.insert(blocks.frame, hit.frame);
                 }
-                None => {
-                    let (_, most) = missing.entry(blocks.frame).or_insert((*blocks, last));
-                    *most = last.max(*most);
-                }
+                None => missing.entry(blocks.frame).or_insert((*blocks, 0)).1 |= wanted,
             }
         }
-        let fetched = join(missing.values().map(|(blocks, last)| self.fetch(&cache, *blocks, *last))).await;
+        let fetched =
+            join(missing.values().map(|(blocks, wanted)| self.fetch(&cache, *blocks, *wanted))).await;
         for (number, frame) in missing.keys().zip(fetched) {
             found.insert(*number, frame?);
         }
@@ -141,21 +140,19 @@ impl Inner {
         }
     }
 
-    /// Reads a frame from the store, up to a block at least; `None` if it is not there any more.
-    async fn fetch(&self, cache: &Cache, blocks: FrameBlocks, last: u8) -> Option<Decoded> {
+    /// Reads blocks of a frame from the store; `None` if they are not there any more.
+    async fn fetch(&self, cache: &Cache, blocks: FrameBlocks, wanted: Blocks) -> Option<Decoded> {
         let FrameBlocks { frame: number, stored, place, .. } = blocks;
         if u64::from(place.len) > FRAME_MAX_BYTES {
             return None;
         }
-        // Who comes back to a frame of which the front is there reads neighbours.
-        let last = if cache.touch(number) { LAST_BLOCK } else { last };
         let (generation, salt) = place.writing;
         let (done, read) = wait();
         let (segment, writing) = (SegmentId(place.segment), Writing { generation, salt });
         self.store.read(segment, writing, (place.offset, place.len), done);
         self.fetches.fetch_add(1, Ordering::Relaxed);
         let object = read.await.inspect_err(|error| tracing::debug!(number, %error, "not read here")).ok()?;
-        let frame = frame::unpack_front(&object, number, last).ok().filter(|frame| frame.stored == stored)?;
+        let frame = frame::unpack(&object, number, wanted).ok().filter(|frame| frame.stored == stored)?;
         cache.insert(number, frame.clone());
         Some(frame)
     }

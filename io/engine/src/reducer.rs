@@ -61,7 +61,7 @@ impl Reducer {
             locality: LocalityCache::new(core.options.tunables),
             fingerprinter: Fingerprinter::new(&core.key),
             adaptivity: Adaptivity::new(core.options.tunables.unique_blocks_max),
-            packer: Packer::default(),
+            packer: Packer::new(core.format.has_cells()),
             core,
         }
     }
@@ -108,7 +108,7 @@ impl Reducer {
         let frame = match self.core.cache.peek(block.frame, block.index) {
             Some(frame) => frame,
             // What can't be read is not shared.
-            None => match self.core.fetch(block.frame, block.index).await {
+            None => match self.core.fetch(block.frame, 1 << block.index).await {
                 Ok(Some(frame)) => frame,
                 Ok(None) | Err(block::Error::Medium { .. }) => return Ok(false),
                 Err(error) => return Err(error),

@@ -22,6 +22,9 @@ pub const NOTING_VERSION: u32 = 7;
 /// The first format in which checkpoints write the deduplication index.
 pub const INDEX_VERSION: u32 = 8;
 
+/// From this format on frames may have cells.
+pub const CELL_VERSION: u32 = 8;
+
 /// What the superblock says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {

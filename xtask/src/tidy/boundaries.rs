@@ -93,7 +93,6 @@ const BOUNDARIES: &[Boundary] = &[
         allowed: &[
             "control/ashlard/src/threads.rs",
             "io/address/src/announce.rs",
-            "io/engine/src/lz4_front.rs",
             "io/engine/src/sharded_lock.rs",
             "io/rados/src/library.rs",
             "io/raid/src/device.rs",

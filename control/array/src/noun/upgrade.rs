@@ -9,7 +9,7 @@ use crate::parts::membership::Controller;
 use crate::request::verbs;
 use crate::shape::shapes;
 use crate::{Error, Result};
-use engine::{INDEX_VERSION, NOTING_VERSION};
+use engine::{CELL_VERSION, INDEX_VERSION, NOTING_VERSION};
 use export::{CURRENT_STATE_VERSION, OLDEST_STATE_VERSION};
 use history::Severity;
 use records::{Record, Topic};
@@ -28,6 +28,11 @@ const ENABLED_BY: &[(u32, &str)] = &[
         INDEX_VERSION,
         "the deduplication index is stored with the data, so that duplicates are found from the first second after a start or a \
          takeover",
+    ),
+    (
+        CELL_VERSION,
+        "new data is compressed block by block, so that a random read fetches only its own block from the drives; data written \
+         before follows as it is cleaned or overwritten",
     ),
 ];
 

@@ -47,7 +47,7 @@ async fn the_release_before_is_installed_again_as_long_as_nothing_was_committed(
     let (mut rig, up) = upgraded().await;
     let shown = ok(&up, ShowUpgrade).await;
     assert_eq!((shown.committed, engine_format(&shown)), (false, (Some(6), 6, 8)));
-    assert_eq!(shown.enables.len(), 2);
+    assert_eq!(shown.enables.len(), 3);
     assert!(is_alerted(&up).await);
     let made =
         CreateVolume { name: "new".into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() };

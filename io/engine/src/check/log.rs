@@ -1,6 +1,7 @@
 //! Check of the log: frames, the frame table, and where everything lies.
 
 use super::Found;
+use crate::cell;
 use crate::core::Core;
 use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId};
@@ -171,14 +172,18 @@ impl Core {
     /// Verifies the checksum of a frame that was read, its contents and the fingerprints of its blocks.
     pub(super) fn check_object(&self, number: u64, frame: &Frame, object: &Bytes) -> Result<(), String> {
         let header = frame::verify(object).map_err(|why| why.to_string())?;
-        let decoded = frame::unpack(object, number).map_err(|why| why.to_string())?;
+        let decoded = frame::unpack(object, number, cell::ALL).map_err(|why| why.to_string())?;
         if header.stored != frame.stored {
             return Err(format!("it holds blocks {:#b}, not {:#b}", header.stored, frame.stored));
         }
+        if header.cells(object).map_err(|why| why.to_string())? != frame.cells {
+            return Err("its cells are not those that the frame table says".into());
+        }
         let fingerprints = frame::fingerprints(object, &header).map_err(|why| why.to_string())?;
         let mut fingerprinter = Fingerprinter::new(&self.key);
-        let indexes = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
-        for (index, fingerprint) in indexes.zip(fingerprints).filter(|(_, known)| *known != UNKNOWN) {
+        for (index, fingerprint) in
+            cell::indexes(header.stored).zip(fingerprints).filter(|(_, known)| *known != UNKNOWN)
+        {
             let bytes = decoded.blocks(index, 1).filter(|bytes| bytes.len() == BLOCK);
             if bytes.is_none_or(|bytes| fingerprinter.of(&bytes) != fingerprint) {
                 return Err(format!("block {index} is not what its fingerprint says"));

@@ -3,10 +3,11 @@
 use super::Cleaner;
 use super::window::{Object, Windows};
 use crate::appender::Appender;
+use crate::cell::{Blocks, indexes};
 use crate::checkpoint::page_index;
 use crate::error::failed;
 use crate::frame::{self, Fingerprint, Header, ObjectKind, Packer};
-use crate::frame_table::Absent;
+use crate::frame_table::{Absent, Placed};
 use crate::map::Need;
 use crate::space::Location;
 use crate::wake::pause;
@@ -22,11 +23,12 @@ struct Moved {
 
 impl Moved {
     /// Leaves only the live blocks; `None` if it can't be decoded.
-    fn packed(self, packer: &mut Option<Packer>) -> Option<Self> {
+    fn packed(self, packer: &mut Packer) -> Option<Self> {
         let Object { location, header, bytes } = self.object;
         let bytes = match self.live == header.stored {
             true => bytes,
-            false => without_dead(packer.get_or_insert_default(), &bytes, &header, self.live)?,
+            false => frame::keep_cells(&bytes, &header, self.live)
+                .or_else(|| without_dead(packer, &bytes, &header, self.live))?,
         };
         Some(Self { object: Object { location, header, bytes }, live: self.live })
     }
@@ -115,26 +117,29 @@ impl Cleaner {
 
     /// Moves those of these frames that are live. False if there is no room for all.
     async fn move_frames(&mut self, appender: &mut Appender, objects: Vec<Object>) -> block::Result<bool> {
-        let jobs = self.core.options.workers.compute_all(self.live(objects).await, |part: Vec<Moved>| {
-            let mut packer = None;
+        let has_cells = self.core.format.has_cells();
+        let parts = self.live(objects).await;
+        let jobs = self.core.options.workers.compute_all(parts, move |part: Vec<Moved>| {
+            let mut packer = Packer::new(has_cells);
             let packed = part.into_iter().filter_map(|moved| moved.packed(&mut packer));
             packed.collect::<Vec<_>>()
         });
         let (mut copied, mut has_room) = (Vec::new(), true);
         'jobs: for job in jobs {
             for Moved { object: Object { location, header, bytes }, live } in job.await.map_err(failed)? {
+                let cells = frame::cells_of(&bytes);
                 let Some(new) = appender.append_moved(bytes).await? else {
                     has_room = false;
                     break 'jobs;
                 };
-                copied.push((header.number, location, new, live));
+                copied.push((header.number, location, Placed { location: new, stored: live, cells }));
             }
         }
         let maps = &mut self.core.state.write().maps;
-        for (number, old, new, live) in copied {
+        for (number, old, new) in copied {
             // It may have died while it was written; then the copy is dead too.
             if maps.table.get(number).ok().flatten().is_some_and(|frame| frame.location == old) {
-                maps.table.relocate(number, new, live, &mut maps.usage);
+                maps.table.relocate(number, new, &mut maps.usage);
             }
         }
         Ok(has_room)
@@ -179,12 +184,12 @@ impl Cleaner {
 }
 
 /// A verified frame with only its live blocks; `None` if it can't be decoded.
-fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: u8) -> Option<Bytes> {
-    let decoded = frame::unpack(object, header.number).ok()?;
+fn without_dead(packer: &mut Packer, object: &Bytes, header: &Header, live: Blocks) -> Option<Bytes> {
+    let decoded = frame::unpack(object, header.number, live).ok()?;
     let known = frame::fingerprints(object, header).ok()?;
-    let stored = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
     let (mut blocks, mut fingerprints) = (Vec::<Bytes>::new(), Vec::<Fingerprint>::new());
-    for (index, fingerprint) in stored.zip(known).filter(|(index, _)| live >> index & 1 == 1) {
+    for (index, fingerprint) in indexes(header.stored).zip(known).filter(|(index, _)| live >> index & 1 == 1)
+    {
         blocks.extend(decoded.blocks(index, 1));
         fingerprints.push(fingerprint);
     }

@@ -189,9 +189,10 @@ impl Fields<'_> {
         while !self.take.is_empty() {
             self.byte()?;
             self.vars(3)?;
-            self.byte()?;
+            let stored = self.byte()?;
             let bits = self.byte()?;
-            self.vars(usize::from(bits & 0x7f))?;
+            let cells = if bits & 0x40 != 0 { stored.count_ones() as usize } else { 0 };
+            self.vars(cells + usize::from(bits & 0x3f))?;
         }
         Ok(())
     }

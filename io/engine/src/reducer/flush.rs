@@ -6,6 +6,7 @@
 
 use super::Reducer;
 use crate::appender::Appender;
+use crate::cell::Cells;
 use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId, SlotId};
 use crate::error::failed;
@@ -96,8 +97,8 @@ struct Batch {
 
 impl Batch {
     /// Packs the frames. The pages are not needed any more.
-    fn pack(&mut self) -> Vec<Bytes> {
-        let mut packer = Packer::default();
+    fn pack(&mut self, has_cells: bool) -> Vec<Bytes> {
+        let mut packer = Packer::new(has_cells);
         let objects = self.plans.iter().map(|plan| {
             let items = &mut self.items[plan.items.clone()];
             let fingerprints: SmallVec<[_; BlockId::PER_FRAME]> =
@@ -116,6 +117,7 @@ impl Batch {
 struct Packed {
     number: u64,
     location: Location,
+    cells: Cells,
     /// Its blocks among those that are new.
     items: Range<usize>,
 }
@@ -274,8 +276,9 @@ impl Reducer {
         new: &mut Vec<Item>,
     ) -> block::Result<(Vec<Packed>, Step)> {
         let batches = self.plan(appender, std::mem::take(new));
-        let jobs = self.core.options.workers.compute_all(batches, |mut batch: Batch| {
-            let objects = batch.pack();
+        let has_cells = self.core.format.has_cells();
+        let jobs = self.core.options.workers.compute_all(batches, move |mut batch: Batch| {
+            let objects = batch.pack(has_cells);
             (batch, objects)
         });
         let mut packed = Vec::new();
@@ -287,13 +290,14 @@ impl Reducer {
                 let items = start + plan.items.start..start + plan.items.end;
                 let first = &new[items.start];
                 if plan.is_try {
-                    let saved = frame::is_compressed(&object);
+                    let saved = frame::is_compressed(&object, plan.items.len());
                     self.adaptivity.note_compression(first.volume, first.block, saved);
                 }
+                let cells = frame::cells_of(&object);
                 let Some(location) = appender.append_data(object).await? else {
                     return Ok((packed, Step::Full));
                 };
-                packed.push(Packed { number: plan.number, location, items });
+                packed.push(Packed { number: plan.number, location, cells, items });
                 if packed.len().is_multiple_of(self.core.options.tunables.flush_frames) {
                     appender.grant_credit();
                     pause().await;
@@ -349,7 +353,7 @@ impl Reducer {
         let mut fresh: Seen<BlockId> = Seen::default();
         let mut state = self.core.state.write();
         let waits = |maps: &Maps, slot| maps.slots.get(slot).is_some_and(|slot| slot.is_waiting());
-        for Packed { number, location, items } in packed {
+        for Packed { number, location, cells, items } in packed {
             let maps = &mut state.maps;
             let mut refs = SmallVec::new();
             for (index, item) in sorted.new[items.clone()].iter().enumerate() {
@@ -361,8 +365,8 @@ impl Reducer {
                 }
             }
             if refs.iter().any(|count| *count > 0) {
-                let frame =
-                    Frame { location: *location, stored: stored_mask(items.len()), deep: false, refs };
+                let (location, cells, stored) = (*location, *cells, stored_mask(items.len()));
+                let frame = Frame { location, stored, cells, deep: false, refs };
                 maps.table.insert(*number, frame, &mut maps.usage).expect("the page was loaded");
                 let first = &sorted.new[items.start];
                 leaves.push((first.volume, first.block));

@@ -12,10 +12,11 @@
 
 use super::Reducer;
 use crate::appender::Appender;
+use crate::cell::indexes;
 use crate::core::Core;
 use crate::entry::{BlockId, Entry, FAN, Kind, blocks_under};
-use crate::frame::{Decoded, Fingerprint, Method, UNKNOWN, stored_mask};
-use crate::frame_table::{FRAMES, Frame};
+use crate::frame::{self, Decoded, Fingerprint, Method, UNKNOWN, stored_mask};
+use crate::frame_table::{FRAMES, Frame, Placed};
 use crate::map::{Maps, Need, Tree};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
@@ -132,6 +133,7 @@ impl Recompression {
         left_dirty: u64,
     ) -> block::Result<()> {
         self.activity = self.core.activity.total();
+        reducer.packer.has_cells = self.core.format.has_cells();
         let Tunables { recompress_windows, recompress_leaves, .. } = self.core.options.tunables;
         let (mut windows, mut looks) = (0, 0);
         while windows < recompress_windows && looks < recompress_leaves && !self.is_disturbed() {
@@ -383,6 +385,7 @@ impl Recompression {
         if !is_better(object.len(), before) {
             return Ok(true);
         }
+        let cells = frame::cells_of(&object);
         let Some(location) = self.append(appender, object).await? else { return Ok(false) };
         if self.core.load(Need::Table(number / FRAMES)).await.is_err() {
             return Ok(true);
@@ -397,7 +400,7 @@ impl Recompression {
         if maps.page_index.get(leaf.page).level > 0 || refs.iter().all(|refs| *refs == 0) {
             return Ok(true);
         }
-        let frame = Frame { location, stored: all, deep: true, refs: refs.clone() };
+        let frame = Frame { location, stored: all, cells, deep: true, refs: refs.clone() };
         maps.table.insert(number, frame, &mut maps.usage).expect("the page was loaded");
         for (index, (position, block)) in (0..).zip(blocks).filter(|(index, _)| refs[*index] > 0) {
             let new = BlockId { frame: number, index: index as u8 };
@@ -424,12 +427,12 @@ impl Recompression {
             return Ok(true);
         };
         let live = frame.live();
-        let indexes = || (0..8u8).filter(|index| live >> index & 1 == 1);
-        let bytes: Vec<Bytes> = indexes().filter_map(|index| opened.decoded.blocks(index, 1)).collect();
+        let bytes: Vec<Bytes> = indexes(live).filter_map(|index| opened.decoded.blocks(index, 1)).collect();
         if bytes.len() != live.count_ones() as usize {
             return Ok(true);
         }
-        let fingerprints: Vec<_> = indexes().map(|index| opened.fingerprints[usize::from(index)]).collect();
+        let fingerprints: Vec<_> =
+            indexes(live).map(|index| opened.fingerprints[usize::from(index)]).collect();
         let object = reducer.packer.pack(
             number,
             live,
@@ -438,17 +441,18 @@ impl Recompression {
             method(policy),
             false,
         );
-        let location = if is_better(object.len(), u64::from(frame.location.len)) {
+        let moved = if is_better(object.len(), u64::from(frame.location.len)) {
+            let cells = frame::cells_of(&object);
             let Some(location) = self.append(appender, object).await? else { return Ok(false) };
-            Some(location)
+            Some(Placed { location, stored: live, cells })
         } else {
             None
         };
         let maps = &mut self.core.state.write().maps;
         let current = maps.table.get(number).ok().flatten();
         if current.is_some_and(|current| current.location == frame.location) {
-            if let Some(location) = location {
-                maps.table.relocate(number, location, live, &mut maps.usage);
+            if let Some(moved) = moved {
+                maps.table.relocate(number, moved, &mut maps.usage);
             }
             maps.table.mark_deep(number);
         }

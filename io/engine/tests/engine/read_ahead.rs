@@ -128,16 +128,19 @@ fn a_scan_leaves_what_hosts_come_back_to_in_the_cache() {
     }
 }
 
-/// The front of a frame is decoded for who reads a block of it; who comes back gets the rest with the second read.
+/// A read of one block reads its cell alone, and the cache puts the cells of a frame together.
 #[test]
-fn blocks_of_a_frame_are_read_one_by_one_with_two_reads_of_the_shelf() {
+fn blocks_of_a_frame_are_read_one_by_one_and_then_found_in_the_cache() {
     let mut world = filled(Tunables { read_ahead_window_bytes: 0, ..Tunables::default() });
     world.read(1, 1000, 1);
     let before = world.shelf.reads();
-    for at in [3, 2, 5, 0, 7, 6, 1, 4] {
+    let order = [3, 2, 5, 0, 7, 6, 1, 4];
+    for (count, at) in (1u64..).zip(order) {
         assert!(world.read(1, 512 + at, 1) == text(512, 16)[at as usize * BLOCK..][..BLOCK], "block {at}");
+        assert_eq!(world.shelf.reads() - before, count, "block {at}");
     }
-    assert_eq!(world.shelf.reads() - before, 2);
+    assert!(world.read(1, 512, 8) == text(512, 16)[..8 * BLOCK]);
+    assert_eq!(world.shelf.reads() - before, order.len() as u64);
 }
 
 /// A read under way: the first block, and what it has to find.
