@@ -19,7 +19,7 @@ use lab::crossing;
 use lab::figures::{Case, Figure};
 use lab::floor;
 use lab::growth;
-use lab::load::{Content, Measure, Order};
+use lab::load::{Content, Direction, Measure, Order};
 use lab::management::{self, Finding};
 use lab::stats::{Comparison, Verdict};
 use lab::transfer;
@@ -343,11 +343,26 @@ fn beside_peers(suite: &str, rows: &[Row]) -> Vec<record::Figure> {
     rows.iter().flat_map(|row| beside_peer(suite, row)).collect()
 }
 
-/// The figures of a load of a suite beside those of the first peer.
+/// The figures of a load of a suite beside those of the first peer, and for writes beside those of a durable one, for which
+/// the aims are.
 fn beside_peer(suite: &str, row: &Row) -> Vec<record::Figure> {
-    let Some(peer) = row.peers.first() else { return Vec::new() };
-    let (target, ours, peer) = (peer.target, row.ours.median, peer.median);
+    let durable = row.peers.iter().find(|peer| peer.target == DURABLE);
+    let durable = durable.filter(|_| row.load.direction == Direction::Write);
     let aim = aims::of(suite, &row.name);
+    let (Some(first), Some(durable)) = (row.peers.first(), durable) else {
+        return row.peers.first().map(|peer| figures_beside(row, peer, aim)).unwrap_or_default();
+    };
+    let ratios = figures_beside(row, first, None).into_iter().filter(|figure| !figure.name.ends_with(CPU));
+    ratios.chain(figures_beside(row, durable, aim)).collect()
+}
+
+/// The peer whose writes survive a power loss.
+const DURABLE: &str = "tgt durable";
+
+const CPU: &str = "CPU per I/O";
+
+fn figures_beside(row: &Row, peer: &Measured, aim: Option<&aims::Aim>) -> Vec<record::Figure> {
+    let (target, ours, peer) = (peer.target, row.ours.median, peer.median);
     let figure = |what: &str, array: String, peer: String, aim: Option<String>| record::Figure {
         name: format!("{}: {what}", row.name),
         array,
@@ -360,7 +375,7 @@ fn beside_peer(suite: &str, row: &Row) -> Vec<record::Figure> {
     let p50 = aim.and_then(|aim| aim.max_p50_ratio).map(|ratio| format!("≤ {ratio}"));
     let mut figures = vec![
         figure(&format!("IOPS, × {target}"), ratio(ours.iops, peer.iops), "1".into(), iops),
-        figure("CPU per I/O", format!("{:.1} µs", ours.cpu_us), format!("{:.1} µs", peer.cpu_us), cpu),
+        figure(CPU, format!("{:.1} µs", ours.cpu_us), format!("{:.1} µs", peer.cpu_us), cpu),
     ];
     // Not every client reports latencies.
     if (ours.p50_us / peer.p50_us).is_finite() {

@@ -39,7 +39,7 @@ pub struct Row {
     pub load: Load,
     /// The array.
     pub ours: Measured,
-    /// Results of the other targets, tgt first.
+    /// Results of the other targets, tgt first, which is not durable.
     pub peers: Vec<Measured>,
 }
 
@@ -110,6 +110,7 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
     let mut targets: Vec<Box<dyn Target>> = vec![
         Box::new(array(programs, &folder("ashlar")?, core)?),
         Box::new(Tgt::new(&folder("tgt")?, BackingStore::DirectAio, core)?),
+        Box::new(Tgt::new(&folder("tgt-durable")?, BackingStore::Durable, core)?),
     ];
     if Spdk::is_installed() {
         for (name, bdev) in [("spdk-memory", spdk::Bdev::Memory), ("spdk-file", spdk::Bdev::File)] {

@@ -15,8 +15,11 @@ const IQN: &str = "iqn.2001-04.org.example:peer";
 pub enum BackingStore {
     /// Through the page cache, each command in a thread.
     Buffered,
-    /// Linux native asynchronous I/O, which tgt always opens with `O_DIRECT`: its fastest durable mode.
+    /// Linux native asynchronous I/O, which tgt always opens with `O_DIRECT`: its fastest mode. What it acknowledges may be in
+    /// the write cache of the disk alone, as it neither opens with `O_DSYNC` nor flushes.
     DirectAio,
+    /// Each command in a thread, `O_DIRECT` and `O_SYNC`: what it acknowledges survives a power loss.
+    Durable,
 }
 
 /// A separate `tgtd`, independent of any other on the machine.
@@ -78,8 +81,11 @@ impl Tgt {
         let (file, lun) = (file.display().to_string(), lun.to_string());
         let block = shape.block_bytes.to_string();
         let mut new = vec!["--lun", &lun, "-b", &file, "--blocksize", &block];
-        if self.backing == BackingStore::DirectAio {
-            new.extend(["--bstype", "aio"]);
+        match self.backing {
+            BackingStore::Buffered => {}
+            BackingStore::DirectAio => new.extend(["--bstype", "aio"]),
+            // In the other order tgt takes the first word alone.
+            BackingStore::Durable => new.extend(["--bstype", "rdwr", "--bsoflags", "sync:direct"]),
         }
         self.admin("new", "logicalunit", &new)?;
         self.admin("update", "logicalunit", &["--lun", &lun, "--params", "thin_provisioning=1"])
@@ -88,7 +94,10 @@ impl Tgt {
 
 impl Target for Tgt {
     fn name(&self) -> &'static str {
-        "tgt"
+        match self.backing {
+            BackingStore::Durable => "tgt durable",
+            BackingStore::Buffered | BackingStore::DirectAio => "tgt",
+        }
     }
 
     fn iqn(&self) -> &str {

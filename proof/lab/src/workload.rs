@@ -101,7 +101,7 @@ fn iops() -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peer {
-    /// As fast as possible with durability.
+    /// As fast as possible, without durability.
     #[default]
     Direct,
     /// Through the page cache: the only mode in which it supports offloaded commands.

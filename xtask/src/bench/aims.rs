@@ -2,7 +2,8 @@
 
 use lab::load::READ_CACHE_BYTES;
 
-/// The least that a load is to reach beside the peer in the same run, and the most that it is to cost.
+/// The least that a load is to reach beside the peer in the same run, and the most that it is to cost. The peer of a write is
+/// durable.
 pub struct Aim {
     /// The name of the load.
     load: &'static str,
@@ -20,17 +21,17 @@ const fn aim(load: &'static str, min_iops_ratio: f64, max_cpu_us: f64, max_p50_r
 
 /// Where the used part fits into the read cache.
 const CACHED: &[Aim] = &[
-    aim("4K random, depth 32 write, 1 session", 1.49, 10.5, None),
-    aim("4K random, depth 32 write, 4 sessions", 2.71, 8.0, None),
-    aim("64K sequential, depth 8 write, 1 session", 0.9, 75.0, None),
-    aim("64K sequential, depth 8 write, 4 sessions", 1.2, 70.0, None),
-    aim("4K random, depth 1 write, 1 session", 0.8, 75.0, Some(1.25)),
+    aim("4K random, depth 32 write, 1 session", 3.0, 10.0, None),
+    aim("4K random, depth 32 write, 4 sessions", 6.0, 8.0, None),
+    aim("64K sequential, depth 8 write, 1 session", 1.1, 60.0, None),
+    aim("64K sequential, depth 8 write, 4 sessions", 1.3, 50.0, None),
+    aim("4K random, depth 1 write, 1 session", 1.0, 80.0, Some(1.25)),
 ];
 
 /// Where most reads miss the read cache.
 const UNCACHED: &[Aim] = &[
-    aim("4K random, depth 32 read, 1 session", 1.3, 11.0, Some(1.0)),
-    aim("4K random, depth 32 read, 4 sessions", 1.8, 10.0, Some(1.0)),
+    aim("4K random, depth 32 read, 1 session", 1.5, 12.0, Some(1.0)),
+    aim("4K random, depth 32 read, 4 sessions", 1.8, 12.0, Some(1.0)),
     aim("64K sequential, depth 8 read, 1 session", 1.5, 36.0, None),
     aim("64K sequential, depth 8 read, 4 sessions", 1.5, 36.0, None),
     aim("4K random, depth 1 read, 1 session", 1.1, 60.0, Some(1.0)),
