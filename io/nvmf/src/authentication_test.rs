@@ -679,3 +679,48 @@ fn an_io_queue_never_belongs_to_the_discovery_subsystem() {
     assert_ne!(io.run(read(1, 0, 1)).status, 0, "a read without authentication");
     assert_eq!((end.status, end.result), (0x182, 42));
 }
+
+/// A message whose command a reset has ended says nothing, and its identifier belongs to the next command.
+#[test]
+fn a_reset_ends_the_command_of_a_message_that_is_being_processed() {
+    let (mut world, _) = world(OF_HOST, None);
+    let queued = queue_work(&mut world);
+    let (mut host, _) = admin(&world);
+    assert_eq!(Side::default().authenticate(&mut host), Answer::Success, "without finite-field work");
+    assert_eq!(host.run(property_set(0x14, 0x0046_0001)).status, 0);
+    let side = Side { group: Group::Ffdhe2048, transaction: 8, ..Side::default() };
+    side.send(&mut host, &negotiate(8, &[SHA256], &[Group::Ffdhe2048 as u8]));
+    host.submit(&auth_receive(4096).cid(9));
+    assert_eq!(host.run(property_set(0x14, 0)).status, 0);
+    assert_eq!(host.run(property_set(0x14, 0x0046_0001)).status, 0);
+    assert_eq!(host.run(Cmd::new(0x09, 0).dword(10, 0x0B).dword(11, 1 << 8)).status, 0);
+    host.submit(&Cmd::new(0x0C, 0).cid(9));
+    assert_eq!(work(&queued), 1);
+    host.turn();
+    assert_eq!(host.completion(), None, "the command with this identifier waits for an event");
+    world.exports.set_mappings(HOST, BTreeMap::from([(4, block::DiskId(3))]));
+    let event = host.completion().unwrap();
+    assert_eq!((event.cid, event.status, event.result), (9, 0, 0x0004_0002));
+    // The host begins another negotiation.
+    assert_eq!(Side { transaction: 9, ..Side::default() }.authenticate(&mut host), Answer::Success);
+}
+
+/// Who knows the names of a host and the identifier of its controller must not keep it after the host is gone.
+#[test]
+fn a_queue_without_authentication_does_not_keep_a_controller() {
+    let (world, _) = world(OF_HOST, None);
+    let (mut host, id) = admin(&world);
+    assert_eq!(Side::default().authenticate(&mut host), Answer::Success);
+    assert_eq!(host.run(property_set(0x14, 0x0046_0001)).status, 0);
+    let mut stranger = world.open();
+    stranger.initialize((false, false));
+    stranger.connect(HOST, SUBSYSTEM, 1, id, 128).unwrap();
+    for _ in 0..20 {
+        assert_eq!(stranger.run(read(1, 0, 1)).status, REQUIRED);
+        host.connection.tick();
+        if host.connection.ended().is_some() {
+            break;
+        }
+    }
+    assert_eq!(host.connection.ended(), Some("the keep alive timer has expired"));
+}

@@ -97,8 +97,8 @@ pub(crate) struct Queue {
     aborts: Arc<Aborts>,
     /// `None` while a worker uses it.
     authentication: Option<Box<Authentication>>,
-    /// The command whose message a worker processes.
-    working: Option<(Command, Receiver<Exchanged>)>,
+    /// The message that a worker processes.
+    working: Option<Working>,
     /// The host has caused finite-field work.
     worked: bool,
     host: Host,
@@ -117,6 +117,13 @@ pub(crate) struct Host {
     pub(crate) control: UnboundedSender<Control>,
     /// The guarantee that the queue gets after the authentication; `None` once it is granted.
     pub(crate) promised: Option<Guarantee>,
+}
+
+/// An authentication message that a worker processes.
+struct Working {
+    /// Its command; `None` once a reset of the controller has ended it.
+    command: Option<Command>,
+    result: Receiver<Exchanged>,
 }
 
 /// Result of processing an authentication message.
@@ -256,7 +263,10 @@ impl Queue {
     fn command(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), QueueEnd> {
         let sqe = sqe_of(&pdu.header, self.controller.namespaces.number());
         let cid = sqe.cid();
-        self.controller.set_active();
+        // An I/O queue may be that of a stranger, who must not keep the controller of a host that is gone.
+        if self.qid == 0 || self.is_authenticated() {
+            self.controller.set_active();
+        }
         self.consume();
         if self.commands.is_full() {
             let detail = "more commands than the queue has entries";
@@ -388,6 +398,7 @@ impl Queue {
         let execution = admin::start(&self.controller, sqe);
         if was_ready && !self.controller.is_ready() {
             self.commands.clear();
+            self.working.iter_mut().for_each(|working| working.command = None);
         }
         execution
     }
@@ -413,7 +424,7 @@ impl Queue {
         }
         let (done, result) = channel();
         self.commands.hold(command);
-        (self.working, self.worked) = (Some((command, result)), true);
+        (self.working, self.worked) = (Some(Working { command: Some(command), result }), true);
         let work = move || {
             // The connection may have ended.
             let _gone = done.send(Exchanged::new(authentication, sent.as_deref()));
@@ -424,14 +435,23 @@ impl Queue {
 
     /// Processes the result of the worker, once it is available.
     fn poll_worker(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<Result<(), QueueEnd>> {
-        let Some((command, result)) = &mut self.working else { return Poll::Pending };
+        let Some(Working { command, result }) = &mut self.working else { return Poll::Pending };
         let exchanged = ready!(Pin::new(result).poll(cx));
-        let command = *command;
+        let command = command.take();
         self.working = None;
-        self.commands.release(command.cid());
-        Poll::Ready(match exchanged {
-            Ok(exchanged) => self.exchanged(wire, &command.sqe, exchanged),
-            Err(_gone) => Err(QueueEnd::Refused("the worker for authentication is gone")),
+        let Ok(exchanged) = exchanged else {
+            return Poll::Ready(Err(QueueEnd::Refused("the worker for authentication is gone")));
+        };
+        Poll::Ready(match command {
+            Some(command) => {
+                self.commands.release(command.cid());
+                self.exchanged(wire, &command.sqe, exchanged)
+            }
+            // Its identifier may be that of another command now.
+            None => {
+                self.authentication = Some(exchanged.authentication);
+                self.step(wire, exchanged.step)
+            }
         })
     }
 
@@ -446,6 +466,11 @@ impl Queue {
                 self.complete(wire, sqe.cid(), sqe.data_bytes(), Outcome::data(message));
             }
         }
+        self.step(wire, step)
+    }
+
+    /// Continues, admits the host, or ends the queue.
+    fn step(&mut self, wire: &mut Wire, step: Step) -> Result<(), QueueEnd> {
         match step {
             Step::Goes => Ok(()),
             Step::Authenticated => self.authenticated(wire),
