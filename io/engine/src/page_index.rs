@@ -5,6 +5,7 @@
 use crate::codec::{Malformed, Put, Take};
 use crate::pages::{NumberMap, Pages};
 use crate::space::{Location, Tally, Usage};
+use std::fmt;
 use std::sync::Arc;
 
 /// Pages of a chunk.
@@ -26,6 +27,14 @@ pub struct PageInfo {
     pub level: u8,
     /// The page in the log names slots, so it has to be rewritten before their journal batches go.
     pub names_slots: bool,
+}
+
+impl fmt::Display for PageInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { location, refs, tally, level, names_slots } = self;
+        let slots = if *names_slots { " with slots" } else { "" };
+        write!(f, "{refs} references, level {level}{slots}, {tally} at {location}")
+    }
 }
 
 /// The infos of 256 pages. Those of the frame table say no more than where a page is, and take a third of the memory

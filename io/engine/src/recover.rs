@@ -472,7 +472,7 @@ impl Core {
             if !is_placed || !fits {
                 let page = number * CHUNK + index;
                 findings
-                    .fatal(format_args!("page {page} in the {kind}: this entry is impossible: {info:?}"))?;
+                    .fatal(format_args!("page {page} in the {kind}: this entry is impossible: {info}"))?;
                 let placed_table = is_placed && kind == ObjectKind::TableIndex;
                 chunk.set(index, if placed_table { simple } else { PageInfo::default() });
                 changed = true;
@@ -593,7 +593,8 @@ fn take_pending(maps: &mut Maps, root: &Root, findings: &mut Findings) {
     for page in &root.orphans {
         let info = maps.page_index.get(*page);
         if info == PageInfo::default() || info.refs > 0 || !known.insert(*page) {
-            findings.note(format_args!("checkpoint root: map page {page} is to be released, but {info:?}"));
+            findings
+                .note(format_args!("checkpoint root: map page {page} is to be released, but it has {info}"));
             continue;
         }
         maps.orphans.push_back(*page);

@@ -208,7 +208,7 @@ impl Connection {
         if login.is_fresh() {
             if header.opcode() != opcode::LOGIN {
                 // The data may not be iSCSI: no response (6.3).
-                return self.end(SessionEnd::Protocol(format!("{header:?} instead of a login")));
+                return self.end(SessionEnd::Protocol(format!("{header} instead of a login")));
             }
             *window = Window::new(header.cmd_sn(), self.setup.limits.commands);
         }
@@ -264,7 +264,7 @@ impl Connection {
                 let cause = match status {
                     LoginStatus::AuthorizationFailure => RefusalCause::AccessChanged,
                     LoginStatus::OutOfResources => RefusalCause::TooManyConnections,
-                    other => RefusalCause::Abandoned(format!("{other:?}")),
+                    other => RefusalCause::Abandoned(other.to_string()),
                 };
                 return self.refuse(&window, &header, Refusal::new(status, cause));
             }

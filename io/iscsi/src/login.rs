@@ -16,34 +16,47 @@ const MAX_TEXT_BYTES: usize = 16 << 10;
 const MAX_REQUESTS: u32 = 64;
 
 /// Status class and detail (11.13.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u16)]
 pub enum LoginStatus {
     /// The login continues, or is complete.
+    #[error("success")]
     Success = 0x0000,
     /// The initiator violated the protocol.
+    #[error("initiator error")]
     InitiatorError = 0x0200,
     /// Authentication failed.
+    #[error("authentication failure")]
     AuthenticationFailure = 0x0201,
     /// The initiator is not allowed to use this target.
+    #[error("authorization failure")]
     AuthorizationFailure = 0x0202,
     /// The target name does not exist.
+    #[error("not found")]
     NotFound = 0x0203,
     /// No common version.
+    #[error("unsupported version")]
     UnsupportedVersion = 0x0205,
     /// A session has one connection only.
+    #[error("too many connections")]
     TooManyConnections = 0x0206,
     /// A mandatory key is missing.
+    #[error("missing parameter")]
     MissingParameter = 0x0207,
     /// Neither a normal nor a discovery session.
+    #[error("session type not supported")]
     SessionTypeNotSupported = 0x0209,
     /// The TSIH does not exist.
+    #[error("session does not exist")]
     SessionDoesNotExist = 0x020a,
     /// A request other than a login request.
+    #[error("invalid request during login")]
     InvalidDuringLogin = 0x020b,
     /// The target can't serve now.
+    #[error("service unavailable")]
     ServiceUnavailable = 0x0301,
     /// The target has no room for another session.
+    #[error("out of resources")]
     OutOfResources = 0x0302,
 }
 
@@ -226,7 +239,7 @@ impl Login {
     ) -> Result<LoginReply, Refusal> {
         self.requests += 1;
         if pdu.header.opcode() != opcode::LOGIN {
-            return refuse(LoginStatus::InvalidDuringLogin, format!("{:?} during login", pdu.header));
+            return refuse(LoginStatus::InvalidDuringLogin, format!("{} during login", pdu.header));
         }
         if self.requests > MAX_REQUESTS {
             return refuse(LoginStatus::InitiatorError, "too many login requests");

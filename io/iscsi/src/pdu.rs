@@ -46,15 +46,22 @@ const IMMEDIATE: u8 = 0x40;
 const OPCODE_MASK: u8 = 0x3f;
 
 /// Reasons of a Reject PDU (11.17.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u8)]
 pub(crate) enum RejectReason {
+    #[error("data digest error")]
     DataDigest = 0x02,
+    #[error("SNACK reject")]
     SnackReject = 0x03,
+    #[error("protocol error")]
     Protocol = 0x04,
+    #[error("too many immediate commands")]
     ImmediateCommand = 0x06,
+    #[error("task in progress")]
     TaskInProgress = 0x07,
+    #[error("invalid PDU field")]
     InvalidField = 0x09,
+    #[error("long operation reject: out of resources")]
     LongOperation = 0x0a,
 }
 
@@ -161,7 +168,13 @@ impl Header {
 
 impl std::fmt::Debug for Header {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "opcode {:#04x} itt {:#x}", self.opcode(), self.itt())
+        write!(f, "a PDU with opcode {:#04x} and ITT {:#x}", self.opcode(), self.itt())
+    }
+}
+
+impl std::fmt::Display for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
     }
 }
 

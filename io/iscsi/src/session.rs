@@ -516,7 +516,7 @@ impl Session {
     /// Reject (11.17) with the header of the rejected PDU.
     fn reject(&mut self, wire: &mut Wire, rejected: &Header, reason: RejectReason) {
         if let Some(left_out) = self.log_gate().admit() {
-            tracing::info!(initiator = %self.identity.initiator, pdu = ?rejected, ?reason, left_out, "rejected");
+            tracing::info!(initiator = %self.identity.initiator, pdu = %rejected, %reason, left_out, "rejected");
         }
         let header = Header::new(opcode::REJECT, FINAL).put(2, [reason as u8]).with_itt(NO_TAG);
         let copy = Bytes::copy_from_slice(&rejected.0);

@@ -20,14 +20,20 @@ const TARGET_COLD_RESET: u8 = 7;
 const TASK_REASSIGN: u8 = 8;
 
 /// Responses (11.6.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u8)]
 enum Outcome {
+    #[error("function complete")]
     Complete = 0,
+    #[error("task does not exist")]
     TaskDoesNotExist = 1,
+    #[error("LUN does not exist")]
     LunDoesNotExist = 2,
+    #[error("task allegiance reassignment not supported")]
     ReassignmentNotSupported = 4,
+    #[error("task management function not supported")]
     NotSupported = 5,
+    #[error("function rejected")]
     Rejected = 255,
 }
 
@@ -101,7 +107,7 @@ impl Session {
         let function = header.flags() & 0x7f;
         if let Some(left_out) = self.log_gate().admit() {
             let initiator = &self.identity.initiator;
-            tracing::info!(initiator, function, ?outcome, left_out, "task management");
+            tracing::info!(initiator, function, %outcome, left_out, "task management");
         }
         let response = Header::new(opcode::TASK_MANAGEMENT_RESPONSE, FINAL)
             .put(2, [outcome as u8])

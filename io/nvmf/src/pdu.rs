@@ -83,20 +83,26 @@ pub(crate) const FROM_HOST: &[Row] = &[
 ];
 
 /// Fatal error status of a termination request (figure 26).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u16)]
 pub(crate) enum FatalError {
+    #[error("invalid PDU header field")]
     InvalidHeaderField = 0x01,
+    #[error("PDU sequence error")]
     SequenceError = 0x02,
+    #[error("header digest error")]
     HeaderDigest = 0x03,
+    #[error("data transfer out of range")]
     DataOutOfRange = 0x04,
+    #[error("data transfer limit exceeded")]
     LimitExceeded = 0x05,
+    #[error("unsupported parameter")]
     UnsupportedParameter = 0x06,
 }
 
 /// Cause of a termination, as the termination request reports it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{error:?} ({detail}) in a PDU of type {:#04x}", header.first().copied().unwrap_or(0))]
+#[error("{error} in a PDU of type {:#04x}: {detail}", header.first().copied().unwrap_or(0))]
 pub(crate) struct Termination {
     pub(crate) error: FatalError,
     /// FEI: offset of the wrong field in the header, or the digest that was received.

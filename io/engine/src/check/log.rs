@@ -139,7 +139,10 @@ impl Core {
         let sums = (sum(|live| live.data), sum(|live| live.meta));
         if sums != (maps.usage.physical, maps.usage.metadata) {
             let kept = (maps.usage.physical, maps.usage.metadata);
-            found.defect(format_args!("data and metadata take {sums:?} bytes, not {kept:?}"));
+            found.defect(format_args!(
+                "data and metadata take {} and {} bytes, not {} and {}",
+                sums.0, sums.1, kept.0, kept.1
+            ));
         }
         self.check_places(locations, segments.len(), found);
     }
