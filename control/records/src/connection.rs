@@ -278,7 +278,49 @@ impl Config {
         for (peer, below) in retired {
             self.retire_below(peer, below, &mut edits);
         }
+        self.following_nqns(edits)
+    }
+
+    /// A change together with the records of the LUNs that machines knew by NQNs which move to another host: that of a host that is
+    /// deleted and created again is one.
+    fn following_nqns(&self, mut edits: Vec<Edit>) -> Vec<Edit> {
+        let nqns_of = |host: Option<&HostEntry>| -> BTreeSet<String> {
+            host.into_iter().flat_map(|host| host.nqns.iter().cloned()).collect()
+        };
+        let mut former = self.former_nqns.clone();
+        let mut gained: BTreeMap<HostId, BTreeSet<String>> = BTreeMap::new();
+        for edit in &edits {
+            let (Record::Host(host), stays) = edit.record() else { continue };
+            let before = self.hosts.get(host.id);
+            let (known, now) = (nqns_of(before), nqns_of(stays.then_some(host)));
+            let below = before.map_or(0, |before| self.known_below(before));
+            known.difference(&now).for_each(|nqn| former.put(nqn, below));
+            gained.insert(host.id, now.difference(&known).cloned().collect());
+        }
+        for (id, nqns) in gained {
+            let below = nqns.iter().map(|nqn| former.take(nqn)).max().unwrap_or(0);
+            if below == 0 {
+                continue;
+            }
+            self.retire_below(Peer::Host(id), below, &mut edits);
+            let own = self.connections.of_peer(Peer::Host(id)).filter(|it| it.lun < below && !it.reused);
+            let reused =
+                own.map(|entry| Record::Connection(ConnectionEntry { reused: true, ..entry.clone() }));
+            let is_edited = |record: &Record| edits.iter().any(|edit| edit.record().0.key() == record.key());
+            let reused: Vec<Edit> = reused.filter(|record| !is_edited(record)).map(Edit::Put).collect();
+            edits.extend(reused);
+        }
+        if former != self.former_nqns {
+            edits.push(Edit::Put(Record::FormerNqns(former)));
+        }
         edits
+    }
+
+    /// A host over NVMe/TCP may know volumes by LUNs below this.
+    fn known_below(&self, host: &HostEntry) -> u16 {
+        let last = self.seen_by(host.id).map(|entry| entry.lun + 1);
+        let of_group = self.group_of(host.id).map(|group| group.luns_retired_below);
+        last.chain(of_group).chain([host.luns_retired_below]).max().unwrap_or(0)
     }
 
     /// Records retired LUNs in the record of a peer, which may be among the edits.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::host::{FormerNqns, MAX_FORMER_NQNS};
 use crate::label::Labels;
 
 fn host(id: u64, nqn: bool) -> HostEntry {
@@ -51,7 +52,10 @@ fn disconnect(volume: u128, peer: Peer, lun: u16) -> Edit {
 
 /// A configuration after these changes and the LUNs that each retires.
 fn after(changes: Vec<Vec<Edit>>) -> Config {
-    let mut config = Config::default();
+    after_more(Config::default(), changes)
+}
+
+fn after_more(mut config: Config, changes: Vec<Vec<Edit>>) -> Config {
     for edits in changes {
         for edit in config.retiring_luns(edits) {
             config.apply(edit);
@@ -103,6 +107,52 @@ fn the_luns_of_a_group_are_retired_for_it_and_for_hosts_that_leave_it() {
     let config = after(changes);
     assert_eq!(chosen(&config, FIRST, Some(3)), (3, true), "it had the group's LUN 3");
     assert_eq!(chosen(&config, FIRST, None), (8, false));
+}
+
+/// A machine that was away comes back with its NQN, whichever host of the configuration has it then.
+#[test]
+fn the_luns_that_a_machine_knew_follow_its_nqn_to_another_host() {
+    let mut changes = vec![
+        vec![put_host(host(1, true))],
+        vec![connect(1, FIRST, 0)],
+        vec![connect(2, FIRST, 5)],
+        vec![disconnect(2, FIRST, 5)],
+        vec![disconnect(1, FIRST, 0)],
+        vec![Edit::Remove(Record::Host(host(1, true)))],
+    ];
+    let (again, other) = (Peer::Host(HostId(2)), Peer::Host(HostId(3)));
+    let with_nqn_of_first = |id| HostEntry { nqns: host(1, true).nqns, ..host(id, true) };
+    // The host is created again.
+    let config = after([changes.clone(), vec![vec![put_host(with_nqn_of_first(2))]]].concat());
+    assert_eq!((chosen(&config, again, None), chosen(&config, again, Some(5))), ((6, false), (5, true)));
+    assert_eq!(config.former_nqns, FormerNqns::default(), "the host has it now");
+    let fresh = after([changes.clone(), vec![vec![put_host(host(2, true))]]].concat());
+    assert_eq!(chosen(&fresh, again, None), (0, false), "another machine");
+    // A host that has volumes gets the NQN as well.
+    changes.push(vec![put_host(host(3, true))]);
+    changes.push(vec![connect(3, other, 4), connect(4, other, 6)]);
+    changes.push(vec![put_host(with_nqn_of_first(3))]);
+    let config = after(changes);
+    let reused: Vec<bool> = config.connections.of_peer(other).map(|entry| entry.reused).collect();
+    assert_eq!(reused, [true, false]);
+    // Its own NQN is given away with what it knew.
+    let config = after_more(
+        config,
+        vec![
+            vec![put_host(host(4, true))],
+            vec![put_host(HostEntry { nqns: host(3, true).nqns, ..host(4, true) })],
+        ],
+    );
+    assert_eq!(chosen(&config, Peer::Host(HostId(4)), None), (7, false));
+}
+
+#[test]
+fn the_oldest_former_nqns_are_forgotten_first() {
+    let mut former = FormerNqns::default();
+    (0..=MAX_FORMER_NQNS).for_each(|number| former.put(&format!("nqn.2026-01.test:{number}"), 7));
+    assert_eq!((former.take("nqn.2026-01.test:0"), former.take("nqn.2026-01.test:1")), (0, 7));
+    former.put("nqn.2026-01.test:2", 3);
+    assert_eq!((former.take("nqn.2026-01.test:2"), former.take("nqn.2026-01.test:2")), (7, 0));
 }
 
 #[test]

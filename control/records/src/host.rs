@@ -54,6 +54,42 @@ pub struct HostEntry {
     pub labels: Labels,
 }
 
+/// The most NQNs that are remembered after no host has them any more.
+pub(crate) const MAX_FORMER_NQNS: usize = 256;
+
+/// NQNs that no host has any more: a machine with one may still use the LUNs that it knew over NVMe/TCP, when a host gets the NQN
+/// again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormerNqns {
+    /// The last one comes last.
+    nqns: Vec<FormerNqn>,
+}
+
+/// An NQN that no host has any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct FormerNqn {
+    nqn: String,
+    /// As [`HostEntry::luns_retired_below`].
+    luns_retired_below: u16,
+}
+
+impl FormerNqns {
+    /// Remembers an NQN, and in a full record forgets the oldest one.
+    pub(crate) fn put(&mut self, nqn: &str, luns_retired_below: u16) {
+        let below = self.take(nqn).max(luns_retired_below);
+        if below > 0 {
+            self.nqns.push(FormerNqn { nqn: nqn.to_owned(), luns_retired_below: below });
+            self.nqns.drain(..self.nqns.len().saturating_sub(MAX_FORMER_NQNS));
+        }
+    }
+
+    /// Forgets an NQN. Returns below which LUN it knew volumes.
+    pub(crate) fn take(&mut self, nqn: &str) -> u16 {
+        let found = self.nqns.iter().position(|known| known.nqn == nqn);
+        found.map_or(0, |index| self.nqns.remove(index).luns_retired_below)
+    }
+}
+
 /// Configuration of a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostGroupEntry {

@@ -43,7 +43,7 @@ pub use destination::{Content, Destination, Protection};
 pub use directory::{DirectorySettings, Ldap, Oidc};
 pub use disk::{DiskEntry, GroupEntry, GroupId, SnapshotEntry, Stage, VolumeEntry};
 pub use error::{Error, Kind, Result};
-pub use host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
+pub use host::{FormerNqns, HostEntry, HostGroupEntry, HostGroupId, HostId};
 pub use id::Identity;
 pub use label::{Labels, LabelsChange, MAX_LABEL_KEY_CHARS, MAX_LABEL_VALUE_BYTES, MAX_LABELS};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, present};

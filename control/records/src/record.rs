@@ -11,6 +11,7 @@
 //! | `schedule/<id>` | a snapshot schedule, and the time until which it has run |
 //! | `group/<id>` | a volume group |
 //! | `host/<id>` | a host; CHAP secrets are sealed |
+//! | `former-nqns` | NQNs that no host has any more, with the LUNs that they knew |
 //! | `host-group/<id>` | a host group with its hosts |
 //! | `notification/<id>` | a notification target; its secret is sealed |
 //! | `directory/<id>` | a directory that authenticates users; its secret is sealed |
@@ -38,7 +39,7 @@ use crate::array::{
 };
 use crate::connection::{ConnectionEntry, Connections, Peer};
 use crate::disk::{GroupEntry, SnapshotEntry, Stage, VolumeEntry};
-use crate::host::{HostEntry, HostGroupEntry};
+use crate::host::{FormerNqns, HostEntry, HostGroupEntry};
 use crate::id::Identity;
 use crate::portal::{PortalEntry, Portals};
 use crate::remote::{LinkIdentityEntry, RemoteArrayEntry};
@@ -151,6 +152,8 @@ macro_rules! records {
             pub link_identity: Option<LinkIdentityEntry>,
             /// The current or last scrub.
             pub scrub: Option<Scrub>,
+            /// NQNs that no host has any more.
+            pub former_nqns: FormerNqns,
         }
 
         impl Record {
@@ -338,6 +341,8 @@ records! {
         LinkIdentity(LinkIdentityEntry), "link-identity", RemoteArrays, V2;
         /// The scrub.
         Scrub(Scrub), "scrub", Drives, V2;
+        /// NQNs that no host has any more.
+        FormerNqns(FormerNqns), "former-nqns", Hosts, V2;
     }
 }
 
@@ -468,6 +473,19 @@ impl Unnamed for Scrub {
 
     fn remove(&self, config: &mut Config) {
         config.scrub = None;
+    }
+}
+
+impl Unnamed for FormerNqns {
+    const NOUN: &'static str = "former NQNs";
+
+    fn put(self, config: &mut Config) -> bool {
+        config.former_nqns = self;
+        true
+    }
+
+    fn remove(&self, config: &mut Config) {
+        config.former_nqns = Self::default();
     }
 }
 
