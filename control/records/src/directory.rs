@@ -14,6 +14,7 @@ pub enum DirectorySettings {
 
 /// An LDAP server with the search bases of its users and groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ldap {
     /// Address of the server: `ldaps://name:port`, or `ldap://name:port`.
     #[serde(serialize_with = "crate::mark::address")]
@@ -38,6 +39,7 @@ pub struct Ldap {
 
 /// An OpenID provider, and the array's registration there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Oidc {
     /// Issuer identifier, which is the provider's address.
     #[serde(serialize_with = "crate::mark::address")]

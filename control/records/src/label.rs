@@ -2,8 +2,11 @@
 //! their own systems.
 
 use crate::{Error, Result};
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Maximum number of labels of one object.
 pub const MAX_LABELS: usize = 64;
@@ -15,12 +18,12 @@ pub const MAX_LABEL_VALUE_BYTES: usize = 255;
 /// The labels of an object, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Labels(BTreeMap<String, String>);
+pub struct Labels(#[serde(deserialize_with = "distinct")] BTreeMap<String, String>);
 
 /// Changes of labels: a value for each key, `None` to remove it. Other keys stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LabelsChange(pub BTreeMap<String, Option<String>>);
+pub struct LabelsChange(#[serde(deserialize_with = "distinct")] pub BTreeMap<String, Option<String>>);
 
 impl Labels {
     /// True if there are no labels.
@@ -91,7 +94,7 @@ impl LabelsChange {
     /// # Errors
     /// When the values are not all texts.
     pub fn set<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        BTreeMap::deserialize(deserializer).map(Self::setting)
+        distinct(deserializer).map(Self::setting)
     }
 
     /// Removes the labels that this change sets.
@@ -111,6 +114,33 @@ impl LabelsChange {
         self.0.extend(other.0);
         self
     }
+}
+
+/// Reads values by key. A key that occurs twice is refused: of two values, it is not known which one is meant.
+fn distinct<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<BTreeMap<String, V>, D::Error> {
+    struct Distinct<V>(PhantomData<V>);
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Distinct<V> {
+        type Value = BTreeMap<String, V>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("labels by key")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+            let mut values = BTreeMap::new();
+            while let Some((key, value)) = map.next_entry::<String, V>()? {
+                if values.contains_key(&key) {
+                    let shown: String = key.chars().take(MAX_LABEL_KEY_CHARS).collect();
+                    return Err(A::Error::custom(format!("the label {shown:?} is given twice")));
+                }
+                values.insert(key, value);
+            }
+            Ok(values)
+        }
+    }
+    deserializer.deserialize_map(Distinct(PhantomData))
 }
 
 fn check(key: &str, value: &str) -> Result<()> {

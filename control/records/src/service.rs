@@ -107,6 +107,7 @@ pub struct DirectoryEntry {
     /// Sessions that began before this time have ended, in seconds since 1970.
     pub changed: u64,
     /// Protocol and settings.
+    #[serde(deserialize_with = "stored")]
     pub settings: DirectorySettings,
     /// Roles granted to groups.
     #[serde(deserialize_with = "stored_list")]

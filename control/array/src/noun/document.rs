@@ -13,7 +13,8 @@ use history::Severity;
 use history::utc;
 use records::{
     Config, ConnectionEntry, Content, Destination, DirectoryEntry, DirectorySettings, Grant, HostEntry,
-    Labels, Limits, Named, NotificationTargetEntry, Peer, Policy, Role, Secret, UserEntry, VolumeEntry,
+    Labels, Limits, LimitsChange, Named, NotificationTargetEntry, Peer, Policy, PolicyChange, Role, Secret,
+    UserEntry, VolumeEntry,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -128,10 +129,10 @@ pub struct VolumeItem {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
     /// How its data are reduced.
-    #[serde(default, skip_serializing_if = "Policy::is_inherited")]
+    #[serde(default, deserialize_with = "policy", skip_serializing_if = "Policy::is_inherited")]
     pub policy: Policy,
     /// What it may do in a second.
-    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    #[serde(default, deserialize_with = "limits", skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
     /// Whether it may use RESERVE and RELEASE of SCSI-2.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
@@ -275,6 +276,20 @@ pub struct UserItem {
     /// Its password. An operator adds it; no export has it.
     #[serde(default, skip_serializing, deserialize_with = "secret")]
     pub password: Option<Secret>,
+}
+
+/// Reads a policy as a request does: an unknown field is refused.
+fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Policy, D::Error> {
+    Ok(Policy::default().with(PolicyChange::deserialize(deserializer)?))
+}
+
+/// Reads limits likewise. Their values are checked with the volume.
+fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Limits, D::Error> {
+    let LimitsChange { iops, iops_burst, bandwidth, bandwidth_burst } =
+        LimitsChange::deserialize(deserializer)?;
+    let [iops, iops_burst, bandwidth, bandwidth_burst] =
+        [iops, iops_burst, bandwidth, bandwidth_burst].map(Option::flatten);
+    Ok(Limits { iops, iops_burst, bandwidth, bandwidth_burst })
 }
 
 fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Secret>, D::Error> {

@@ -81,7 +81,7 @@ fn import(client: &Client, file: &Path, apply: bool, overwrite: Vec<String>) -> 
         false => crate::file::read(file)?,
     };
     let document =
-        serde_json::from_str(&text).with_context(|| format!("{} is no JSON object", file.display()))?;
+        crate::file::document(&text).with_context(|| format!("{} can't be used", file.display()))?;
     let wanted = ConfigurationImport { document, overwrite };
     if !apply {
         let steps = client.call(api::compare_configuration(&wanted))?;
