@@ -213,8 +213,8 @@ impl Condition {
         };
         let (path, field) = Path::read(name, fields)?;
         let is_label = fields.get(path.top()).is_some_and(|field| matches!(field.kind, Kind::Map(_)));
-        // A variable of a script that is empty must not select everything.
-        if value.is_empty() && !is_label {
+        // A variable of a script that is empty must not select everything. The value of a label can be empty.
+        if value.is_empty() && !(is_label && operator == Operator::Equal) {
             return Err(format!("{text:?} has no value: write what {name} is compared with"));
         }
         let nullable = field.nullable || is_label;
@@ -267,6 +267,7 @@ fn wanted(field: &Field, nullable: bool, operator: Operator, value: &str) -> Res
     match &field.kind {
         Kind::Number => number(value).map(Wanted::Number),
         Kind::Bytes => bytes(value).map(Wanted::Number),
+        Kind::ByteRate => bytes(value.strip_suffix("/s").unwrap_or(value)).map(Wanted::Number),
         Kind::Seconds => {
             number(value).or_else(|_| units::seconds(value).map(Number::from)).map(Wanted::Number)
         }
@@ -295,10 +296,9 @@ fn number(value: &str) -> Result<Number, String> {
     value.trim().parse().map_err(|_| "write a number".into())
 }
 
-/// A number of bytes, or of bytes a second.
+/// A number of bytes.
 fn bytes(value: &str) -> Result<Number, String> {
-    let amount = value.strip_suffix("/s").unwrap_or(value);
-    number(amount).or_else(|_| units::size(amount).map(Number::from))
+    number(value).or_else(|_| units::size(value).map(Number::from))
 }
 
 /// A time, a day by its beginning in UTC, or a pattern of digits.

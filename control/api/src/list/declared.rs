@@ -15,8 +15,10 @@ const MAX_DEPTH: usize = 6;
 pub enum Kind {
     /// A number without a unit.
     Number,
-    /// A number of bytes, or of bytes a second.
+    /// A number of bytes.
     Bytes,
+    /// A number of bytes a second.
+    ByteRate,
     /// A number of seconds.
     Seconds,
     /// A time (RFC 3339).
@@ -136,7 +138,8 @@ fn text(schema: &Value) -> Kind {
 
 fn number(name: &str, schema: &Value) -> Kind {
     match schema["x-unit"].as_str() {
-        Some("bytes" | "bytes/s") => Kind::Bytes,
+        Some("bytes") => Kind::Bytes,
+        Some("bytes/s") => Kind::ByteRate,
         _ if name.ends_with("_seconds") => Kind::Seconds,
         _ => Kind::Number,
     }
