@@ -95,6 +95,16 @@ impl Grant {
     }
 }
 
+/// What a token is held against.
+struct Asked<'a> {
+    /// The array of the home.
+    array: u128,
+    /// What only both ends of the session can derive.
+    exporter: &'a [u8; 32],
+    /// The clock of links.
+    now: u64,
+}
+
 enum Entry {
     Open { token: Token, expires: u64 },
     Used,
@@ -132,10 +142,12 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Uses a token, if it is good; why not, for people.
-    fn take(&self, wish: &Wish, array: u128, exporter: &[u8; 32], now: u64) -> Result<Token, String> {
+    /// The token that a new controller has, if it is good, and uses it up if `uses`; why it is not, for people.
+    fn take(&self, wish: &Wish, uses: bool, of_home: &Asked<'_>) -> Result<Token, String> {
+        let Asked { array, exporter, now } = of_home;
         if wish.array != format!("{array:032x}") {
-            return Err(format!("the token is of array {}, and this is array {array:032x}", wish.array));
+            let other = framed::shown(&wish.array);
+            return Err(format!("the token is of array {other}, and this is array {array:032x}"));
         }
         let mut known = self.0.lock();
         let token = match known.get(&wish.token) {
@@ -145,7 +157,7 @@ impl Tokens {
                     .into());
             }
             Some(Entry::Used) => return Err("the token was used already: make another one".into()),
-            Some(Entry::Open { expires, .. }) if *expires <= now => {
+            Some(Entry::Open { expires, .. }) if expires <= now => {
                 return Err("the token has expired: make another one".into());
             }
             Some(Entry::Open { token, .. }) => token.clone(),
@@ -153,7 +165,9 @@ impl Tokens {
         if !framed::is_proven(&token.secret, PURPOSE, exporter, NEW, &wish.proof) {
             return Err("the token is wrong".into());
         }
-        known.insert(wish.token.clone(), Entry::Used);
+        if uses {
+            known.insert(wish.token.clone(), Entry::Used);
+        }
         Ok(token)
     }
 
@@ -171,9 +185,17 @@ impl Tokens {
         let Session { stream, exporter, .. } = &mut session;
         let answering = async {
             let wish: Wish = JOIN.asked(stream).await?;
-            let grant = grant()?;
-            let token = match self.take(&wish, array, exporter, now) {
-                Ok(token) => token,
+            let asked = Asked { array, exporter, now };
+            // The keys are read for one that has a token, which is used up only if they can be.
+            let granted = match self.take(&wish, false, &asked) {
+                Ok(_) => {
+                    let grant = grant()?;
+                    self.take(&wish, true, &asked).map(|token| (token, grant))
+                }
+                Err(text) => Err(text),
+            };
+            let (token, grant) = match granted {
+                Ok(granted) => granted,
                 Err(text) => {
                     JOIN.refuse(stream, &text).await?;
                     bail!("a new controller was refused: {text}");
@@ -284,5 +306,38 @@ fn write_key(data: &Path, name: &str, key: &str) -> Result<()> {
             access::write_whole(&path, &key).with_context(|| format!("{} can't be written", path.display()))
         }
         Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
+    use super::*;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_stranger_causes_no_reading_of_keys_and_writes_nothing_of_its_own_into_the_log() {
+        let own = mutual_tls::new_identity(vec!["controller.ashlar.invalid".into()], "test").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let tokens = Tokens::default();
+        for array in [format!("{:032x}", 7_u128), format!("\u{1b}[2J\u{202e}{}", "x".repeat(9000))] {
+            let wish = serde_json::json!({ "array": array, "token": "\u{1b}", "proof": "00" });
+            let asks = async {
+                let mut session = mutual_tls::connect(&address, &own, JOIN.tls).await.unwrap();
+                JOIN.ask::<serde_json::Value>(&mut session.stream, &wish).await.unwrap_err()
+            };
+            let answers = async {
+                let (stream, _) = listener.accept().await.unwrap();
+                let session = mutual_tls::accept(stream, &own, &[JOIN.tls]).await.unwrap();
+                let grant = || -> Result<Grant> { panic!("the keys are read for a stranger") };
+                tokens.answer(session, 7, 0, grant).await.unwrap_err()
+            };
+            let (_, logged) = tokio::join!(asks, answers);
+            let logged = format!("{logged:#}");
+            assert!(logged.contains("refused") && logged.len() < 1000, "{} bytes", logged.len());
+            assert!(logged.chars().all(array::is_visible), "{logged:?}");
+        }
     }
 }
