@@ -11,16 +11,22 @@ import (
 type predicate func(object) bool
 
 // parseFilter reads `field='value'` with `*` for any characters, flags such as `is_local`, and `not`, `and`, `or` of them.
-func parseFilter(text string) (predicate, error) {
+// It returns the fields as well that a condition denies: an object without such a field fits, whatever is meant.
+func parseFilter(text string) (fits predicate, denied []string, err error) {
 	p := &parser{rest: text}
-	made, err := p.either()
+	fits, err = p.either()
 	if err == nil && strings.TrimSpace(p.rest) != "" {
 		err = p.wrong()
 	}
-	return made, err
+	return fits, p.denied, err
 }
 
-type parser struct{ rest string }
+type parser struct {
+	rest   string
+	denied []string
+	// denies is set within a `not`.
+	denies bool
+}
 
 func (p *parser) wrong() error {
 	return &refused{"filter", fmt.Sprintf("The filter is not supported at %q.", p.rest)}
@@ -63,7 +69,10 @@ func (p *parser) both() (predicate, error) {
 
 func (p *parser) term() (predicate, error) {
 	if p.word("not") {
+		before := p.denies
+		p.denies = true
 		inner, err := p.term()
+		p.denies = before
 		return func(it object) bool { return !inner(it) }, err
 	}
 	p.rest = strings.TrimLeft(p.rest, " ")
@@ -83,6 +92,9 @@ func (p *parser) term() (predicate, error) {
 			break
 		}
 	}
+	if p.denies || operator == "!=" {
+		p.denied = append(p.denied, field)
+	}
 	if operator == "" {
 		return func(it object) bool { return slices.Contains(values(it, field), "true") }, nil
 	}
@@ -97,6 +109,9 @@ func (p *parser) value() (string, error) {
 	if p.rest == "" || p.rest[0] != '\'' && p.rest[0] != '"' {
 		end := strings.IndexByte(p.rest+" ", ' ')
 		value := p.rest[:end]
+		if value == "" {
+			return "", p.wrong()
+		}
 		p.rest = p.rest[end:]
 		return value, nil
 	}

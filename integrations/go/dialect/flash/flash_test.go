@@ -34,13 +34,24 @@ func TestFilters(t *testing.T) {
 		"name='CT?.ETH1'":   false,
 		"name='[C]T0.ETH1'": false,
 	} {
-		fits, err := parseFilter(text)
+		fits, _, err := parseFilter(text)
 		if err != nil || fits(it) != wanted {
 			t.Error(text, err)
 		}
 	}
-	for _, text := range []string{"", "name='a", "name=='a' x", "(name='a')", "name='a' and", "name>3"} {
-		if _, err := parseFilter(text); err == nil {
+	for text, wanted := range map[string]string{
+		"colour='red' and not is_local":      "is_local",
+		"colour!='red' or name='a'":          "colour",
+		"not not colour and size=7":          "colour",
+		"not eth.subtype='vif' and name='x'": "eth.subtype",
+		"name='a' and is_local and size=7":   "",
+	} {
+		if _, denied, err := parseFilter(text); err != nil || strings.Join(denied, ",") != wanted {
+			t.Error(text, denied, err)
+		}
+	}
+	for _, text := range []string{"name=", "name!=", "name= and size=7", "", "name='a", "name=='a' x", "(name='a')", "name='a' and", "name>3"} {
+		if _, _, err := parseFilter(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}
@@ -150,6 +161,8 @@ func TestRequestsThatAreWrong(t *testing.T) {
 	says("GET", "/api/2.99/volumes", "", "nothing at this path")
 	says("GET", prefix+"kmip", "", "not supported")
 	says("GET", prefix+"volumes?names=a", "", "does not exist")
+	says("GET", prefix+"volumes?names=", "", "name is empty")
+	says("GET", prefix+"connections?host_names=a,", "", "name is empty")
 	says("GET", prefix+"pods?names=a", "", "does not exist")
 	says("GET", prefix+"protection-groups?names=a", "", "does not exist")
 	says("POST", prefix+"protection-groups/volumes?group_names=p&member_names=a", "", "does not exist")

@@ -103,6 +103,12 @@ func (s *Server) answer(out http.ResponseWriter, in *http.Request) (any, error) 
 		return nil, err
 	}
 	c := &call{Context: in.Context(), api: api, query: in.URL.Query()}
+	// A name that is empty must not stand for all.
+	for parameter := range c.query {
+		if strings.HasSuffix(parameter, "names") && slices.Contains(strings.Split(c.query.Get(parameter), ","), "") {
+			return nil, &refused{parameter, "A name is empty."}
+		}
+	}
 	if header == loginHeader {
 		its, err := array.Decode[array.Session](api.ShowSession(c))
 		if err != nil {
@@ -131,9 +137,16 @@ func (s *Server) answer(out http.ResponseWriter, in *http.Request) (any, error) 
 // page selects from a list what the query asks for.
 func (c *call) page(items []object) (any, error) {
 	if text := c.query.Get("filter"); text != "" {
-		fits, err := parseFilter(text)
+		fits, denied, err := parseFilter(text)
 		if err != nil {
 			return nil, err
+		}
+		for _, field := range denied {
+			base, _, _ := strings.Cut(field, ".")
+			has := func(it object) bool { _, known := it[base]; return known }
+			if len(items) > 0 && !slices.ContainsFunc(items, has) {
+				return nil, &refused{"filter", fmt.Sprintf("There is no field %q.", field)}
+			}
 		}
 		kept := []object{}
 		for _, each := range items {

@@ -59,11 +59,26 @@ func TestASearchFindsWhatFits(t *testing.T) {
 			continue
 		}
 		var names []string
-		for _, hit := range parsed.page(all).(map[string]any)["hits"].([]object) {
+		page, err := parsed.page(all)
+		if err != nil {
+			t.Errorf("%s: %v", asked, err)
+			continue
+		}
+		for _, hit := range page.(map[string]any)["hits"].([]object) {
 			names = append(names, hit["name"].(string))
 		}
 		if found := strings.Join(names, " "); found != wanted {
 			t.Errorf("%s: found %q, wanted %q", asked, found, wanted)
+		}
+	}
+	for _, asked := range []string{"size__lt=10GiB", "size__gte=abc", "id__lte=", "size__gt=NaN", "size__lt=None"} {
+		values, _ := url.ParseQuery(asked)
+		parsed, err := parseQuery(shapes, values)
+		if err == nil {
+			_, err = parsed.page(all)
+		}
+		if statusOf(err) != http.StatusBadRequest {
+			t.Errorf("%s: %v", asked, err)
 		}
 	}
 	for _, asked := range []string{"colour=red", "name__like=a", "name__=a", "__limit=-1", "__limit=x", "__sort=colour", "__what=1"} {

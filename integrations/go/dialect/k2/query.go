@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -144,17 +145,32 @@ func (q *query) equal(field string) (string, bool) {
 	return "", false
 }
 
-func (q *query) fits(it object) bool {
+func (q *query) fits(it object) (bool, error) {
 	for _, each := range q.conditions {
 		fits := operators[each.operator]
+		if err := each.check(it); err != nil {
+			return false, err
+		}
 		found := slices.ContainsFunc(texts(it, each.field), func(found string) bool {
 			return slices.ContainsFunc(each.values, func(wanted string) bool { return fits(found, plain(it, each.field, wanted)) })
 		})
 		if !found {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
+}
+
+// check refuses an order between a number and what is none: as texts, 10485760 comes before 10GiB.
+func (c condition) check(it object) error {
+	_, isNumber := it[c.field].(int64)
+	if !isNumber || !slices.Contains([]string{"gt", "gte", "lt", "lte"}, c.operator) {
+		return nil
+	}
+	if wanted, err := strconv.ParseFloat(c.values[0], 64); err != nil || math.IsNaN(wanted) {
+		return fail(http.StatusBadRequest, "%s is compared with a number, not %q", c.field, c.values[0])
+	}
+	return nil
 }
 
 // plain writes a wanted value as the object's is written: a client writes True, and addresses in upper case.
@@ -182,10 +198,14 @@ func texts(it object, field string) []string {
 }
 
 // page is the answer to a search.
-func (q *query) page(all []object) any {
+func (q *query) page(all []object) (any, error) {
 	hits := make([]object, 0, len(all))
 	for _, each := range all {
-		if q.fits(each) {
+		fits, err := q.fits(each)
+		if err != nil {
+			return nil, err
+		}
+		if fits {
 			hits = append(hits, each)
 		}
 	}
@@ -212,7 +232,7 @@ func (q *query) page(all []object) any {
 	if limit < 0 {
 		limit = len(hits)
 	}
-	return map[string]any{"hits": hits, "total": total, "limit": limit, "offset": q.offset}
+	return map[string]any{"hits": hits, "total": total, "limit": limit, "offset": q.offset}, nil
 }
 
 // fieldsOf returns the fields that are asked for, and always the identifier.

@@ -174,7 +174,8 @@ func (c *call) collection(it *resource, in *http.Request) (any, int, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		return asked.page(all), http.StatusOK, nil
+		page, err := asked.page(all)
+		return page, http.StatusOK, err
 	case in.Method == http.MethodPost && it.create != nil:
 		var sent body
 		if err := read(in, &sent); err != nil {
