@@ -47,3 +47,20 @@ fn an_object_has_so_many_labels_and_no_more() {
     assert!(Labels::default().with(&all(MAX_LABELS)).is_ok());
     assert_eq!(Labels::default().with(&all(MAX_LABELS + 1)).unwrap_err().kind, Kind::Invalid);
 }
+
+#[test]
+fn a_label_that_is_given_twice_is_refused() {
+    let once = r#"{"a":"1","b":"2"}"#;
+    assert_eq!(serde_json::from_str::<Labels>(once).unwrap().iter().count(), 2);
+    assert_eq!(serde_json::from_str::<LabelsChange>(r#"{"a":"1","b":null}"#).unwrap().0.len(), 2);
+    let set = |text: &str| LabelsChange::set(&mut serde_json::Deserializer::from_str(text));
+    assert_eq!(set(once).unwrap().0.len(), 2);
+    for twice in [r#"{"a":"1","a":"1"}"#, r#"{"a":"1","\u0061":"2"}"#] {
+        let whys = [
+            serde_json::from_str::<Labels>(twice).unwrap_err(),
+            serde_json::from_str::<LabelsChange>(twice).unwrap_err(),
+            set(twice).unwrap_err(),
+        ];
+        assert!(whys.iter().all(|why| why.to_string().contains("\"a\" is given twice")), "{whys:?}");
+    }
+}

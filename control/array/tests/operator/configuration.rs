@@ -2,11 +2,12 @@
 
 use crate::rig::{Rig, Up, ok, refused, steps};
 use array::{
-    Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSettings, ChangeVolume, Chap, CreateConnection,
-    CreateGroup, CreateHost, CreateHostGroup, CreateVolume, DeleteConnection, DeleteGroup, DeleteHost,
-    DeleteHostGroup, DeleteVolume, Deletion, EradicateFromRecycleBin, GroupChange, HostChange,
-    HostGroupChange, Kind, ListAudit, ListEvents, ListRecycleBin, Page, PeerName, Recovered, Restore,
-    RestoreFromRecycleBin, SettingsChange, Severity, ShowGroup, ShowVolume, VolumeChange,
+    Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSettings, ChangeVolume, Chap,
+    ConfigurationDocument, CreateConnection, CreateGroup, CreateHost, CreateHostGroup, CreateVolume,
+    DeleteConnection, DeleteGroup, DeleteHost, DeleteHostGroup, DeleteVolume, Deletion,
+    EradicateFromRecycleBin, GroupChange, HostChange, HostGroupChange, Kind, ListAudit, ListEvents,
+    ListRecycleBin, Page, PeerName, Recovered, Restore, RestoreFromRecycleBin, SettingsChange, Severity,
+    ShowGroup, ShowVolume, VolumeChange,
 };
 use std::sync::atomic::Ordering;
 
@@ -262,4 +263,34 @@ async fn records_and_fields_of_newer_software_are_kept_and_ignored() {
         (&"web2".into(), &"nqn.2014-08.org.nvmexpress:uuid:1".into())
     );
     assert_eq!(up.engine.records("rack/").len(), 1);
+}
+
+/// A field that an import would leave out may be what the document is for.
+#[test]
+fn a_document_with_a_field_that_is_not_known_is_refused_wherever_it_is() {
+    let volume = |more: &str| {
+        format!(r#"{{"format":1,"volumes":[{{"name":"a","size":1048576,"block_size":512,{more}}}]}}"#)
+    };
+    let directory = |more: &str| {
+        let settings =
+            r#""kind":"ldap","server":"ldaps://a","starttls":false,"base":"dc=a","user_attribute":"uid""#;
+        format!(
+            r#"{{"format":1,"directories":[{{"name":"a","settings":{{{settings}{more}}},"grants":[],"enabled":true}}]}}"#
+        )
+    };
+    let read = |text: &str| serde_json::from_str::<ConfigurationDocument>(text);
+    let limited = read(&volume(r#""limits":{"iops":7,"iops_burst":null},"policy":{"dedup":false}"#)).unwrap();
+    assert_eq!((limited.volumes[0].limits.iops, limited.volumes[0].policy.dedup), (Some(7), Some(false)));
+    assert!(read(&directory("")).is_ok());
+    for (document, field) in [
+        (volume(r#""limits":{"iopss":7}"#), "iopss"),
+        (volume(r#""limits":{"iops":7,"iops":null}"#), "iops"),
+        (volume(r#""policy":{"dedupe":false}"#), "dedupe"),
+        (volume(r#""labels":{"a":"1","a":"2"}"#), "a"),
+        (directory(r#","grup_base":"ou=a""#), "grup_base"),
+        (r#"{"format":1,"volumes":[],"volumes":[]}"#.to_owned(), "volumes"),
+    ] {
+        let why = read(&document).unwrap_err().to_string();
+        assert!(why.contains(field), "{document}: {why}");
+    }
 }
