@@ -6,11 +6,11 @@ use crate::problem::Problem;
 use crate::{BODY_LIMIT, Context, DOCUMENT_LIMIT, LOG_IN_BODY_LIMIT};
 use array::{Caller, ExpiringKind, Role};
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Query, Request, State};
 use axum::http::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH, TRANSFER_ENCODING,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -85,31 +85,46 @@ struct Reading {
 struct Probe {
     method: Method,
     path: Vec<String>,
+    /// It waits only if this parameter of its query is true.
+    parameter: Option<&'static str>,
 }
+
+/// The parameter by which a deletion waits for the witness of a synchronous replication.
+const ERADICATE: &str = "eradicate";
 
 impl Probe {
     /// Those of an API's description, by what its operations declare.
     fn all(description: &Value) -> Arc<[Self]> {
         let paths = description["paths"].as_object().into_iter().flatten();
         let operations = paths.flat_map(|(path, item)| {
-            let is_probe = |(_, operation): &(&String, &Value)| {
-                ["probe", "exchange"].iter().any(|effect| operation["x-verb"]["effect"] == *effect)
-            };
-            let probe = |(method, _): (&String, _)| {
+            let probe = |(method, operation): (&String, &Value)| {
+                let is_probe =
+                    ["probe", "exchange"].iter().any(|effect| operation["x-verb"]["effect"] == *effect);
+                let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+                let eradicates = parameters.any(|it| it["in"] == "query" && it["name"] == ERADICATE);
+                let parameter = eradicates.then_some(ERADICATE);
+                if !is_probe && parameter.is_none() {
+                    return None;
+                }
                 let method = Method::from_bytes(method.to_uppercase().as_bytes()).ok()?;
-                Some(Self { method, path: path.split('/').map(str::to_owned).collect() })
+                let parameter = parameter.filter(|_| !is_probe);
+                Some(Self { method, path: path.split('/').map(str::to_owned).collect(), parameter })
             };
-            item.as_object().into_iter().flatten().filter(is_probe).filter_map(probe).collect::<Vec<_>>()
+            item.as_object().into_iter().flatten().filter_map(probe).collect::<Vec<_>>()
         });
         operations.collect()
     }
 
-    fn is(&self, method: &Method, path: &str) -> bool {
-        let segments: Vec<_> = path.split('/').collect();
+    fn is(&self, method: &Method, uri: &Uri) -> bool {
+        let segments: Vec<_> = uri.path().split('/').collect();
         let fits = |(own, given): (&String, &&str)| own.starts_with('{') || own == given;
         self.method == *method
             && self.path.len() == segments.len()
             && self.path.iter().zip(&segments).all(fits)
+            && self.parameter.is_none_or(|name| {
+                let query = Query::<HashMap<String, String>>::try_from_uri(uri);
+                query.is_ok_and(|query| query.get(name).is_some_and(|value| value == "true"))
+            })
     }
 }
 
@@ -219,8 +234,8 @@ impl Contract {
     /// Whether a request may change an object without waiting for another machine. Others hold no lock: a machine that does not
     /// respond would delay every change.
     fn may_change(&self, request: &Request) -> bool {
-        let (method, path) = (request.method(), request.uri().path());
-        !logs_in(path) && !self.probes.iter().any(|probe| probe.is(method, path))
+        let (method, uri) = (request.method(), request.uri());
+        !logs_in(uri.path()) && !self.probes.iter().any(|probe| probe.is(method, uri))
     }
 
     /// How much is read of the body of a request, once its sender is known.
@@ -458,13 +473,26 @@ mod tests {
     fn operations_that_wait_for_other_machines_hold_up_no_change() {
         let description = serde_json::from_str(&crate::openapi()).unwrap();
         let probes = Probe::all(&description);
-        let waits = |path: &str| probes.iter().any(|probe| probe.is(&Method::POST, path));
+        let is = |method: Method, uri: &str| {
+            let uri = uri.parse().unwrap();
+            probes.iter().any(|probe| probe.is(&method, &uri))
+        };
+        let waits = |path: &str| is(Method::POST, path);
         for path in
             ["remote-arrays", "replications/prod/reverse", "key/rotate", "notification-targets/x/test"]
         {
             assert!(waits(&format!("/api/v1/{path}")), "{path}");
         }
         assert!(!waits("/api/v1/volumes"));
+        for (query, waits) in [
+            ("", false),
+            ("?eradicate=false", false),
+            ("?eradicate=true", true),
+            ("?eradicate=%74rue", true),
+            ("?eradicated=true", false),
+        ] {
+            assert_eq!(is(Method::DELETE, &format!("/api/v1/volumes/db1{query}")), waits, "{query}");
+        }
     }
 
     #[test]
@@ -561,7 +589,10 @@ mod tests {
     #[test]
     fn operations_that_wait_for_other_servers_and_change_nothing_are_known() {
         let probes = Probe::all(&serde_json::from_str(&crate::openapi()).unwrap());
-        let is_probe = |method: Method, path: &str| probes.iter().any(|probe| probe.is(&method, path));
+        let is_probe = |method: Method, uri: &str| {
+            let uri = uri.parse().unwrap();
+            probes.iter().any(|probe| probe.is(&method, &uri))
+        };
         assert!(is_probe(Method::POST, "/api/v1/directories/corp/test"));
         assert!(is_probe(Method::POST, "/api/v1/notification-targets/a%2Fb/test"));
         assert!(!is_probe(Method::GET, "/api/v1/directories/corp/test"));

@@ -7,10 +7,10 @@ use crate::synchronous::{
     transfers, until, until_so,
 };
 use array::{
-    ChangeRemoteArray, ChangeSettings, CreatePairingKey, CreateReplication, DeleteRemoteArray,
-    DeleteReplication, Kind, Link, Network, OnLinkLoss, PairRemoteArray, PauseReplication, RemoteArrayChange,
-    Replication, ReplicationChange, ReplicationMode, ReplicationState, Request, ReverseReplication,
-    SettingsChange,
+    ChangeRemoteArray, ChangeSettings, CreatePairingKey, CreateReplication, CreateVolume, DeleteRemoteArray,
+    DeleteReplication, DeleteVolume, Deletion, Kind, Link, Network, OnLinkLoss, Overwrite, PairRemoteArray,
+    PauseReplication, RemoteArrayChange, Replication, ReplicationChange, ReplicationMode, ReplicationState,
+    Request, RestoreVolume, ReverseReplication, SettingsChange,
 };
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -351,6 +351,50 @@ async fn changes_do_not_wait_for_a_witness_that_does_not_respond() {
     goes_on_beside(first, PauseReplication { name: "prod".into() }, asked()).await;
     goes_on_beside(first, DeleteReplication { name: "prod".into() }, asked()).await;
     goes_on_beside(second, promote(true), other.network.asked.notified()).await;
+}
+
+/// Likewise for what makes the content of a volume another one, and the volumes of a group others. Nothing of it takes place without
+/// the consent.
+#[tokio::test]
+async fn changes_do_not_wait_for_a_witness_that_a_restore_an_eradication_or_another_group_needs() {
+    let (trio, _running, _following) = agreed().await;
+    let Trio { pair: Pair { one, first, volumes, .. }, third, .. } = &trio;
+    let new = |name: &str, group: Option<&str>| CreateVolume {
+        name: name.into(),
+        bytes: 8 << 20,
+        block_bytes: 512,
+        group: group.map(str::to_owned),
+        ..CreateVolume::default()
+    };
+    ok(first, new("other", None)).await;
+    *one.network.silent.lock().unwrap() = true;
+    let asked = || one.network.asked.notified();
+    let change = Overwrite { source: "other".into(), ..Overwrite::default() };
+    goes_on_beside(first, RestoreVolume { name: "data".into(), change }, asked()).await;
+    let how = Deletion { eradicate: true };
+    goes_on_beside(first, DeleteVolume { name: "log".into(), how }, asked()).await;
+    ok(first, new("late", Some("app"))).await;
+    asked().await;
+    ok(first, new("later", None)).await;
+    assert_eq!(ruling(third).unwrap().1, None, "neither array has consent");
+    for (volume, byte) in volumes.iter().zip([1, 2]) {
+        assert_eq!(first_byte(first, *volume, 0).await, byte);
+    }
+}
+
+/// Without a witness, a target that does not respond is not waited for at all.
+#[tokio::test]
+async fn a_restore_and_an_eradication_do_not_wait_for_a_target_that_does_not_respond() {
+    let Pair { one, first, second, volumes, .. } = &pair().await;
+    let (_running, _following) = (transfers(first), transfers(second));
+    ok(first, synchronous(OnLinkLoss::Stop)).await;
+    until(one, first, ReplicationState::InSync).await;
+    one.network.frozen.store(true, Ordering::SeqCst);
+    let change = Overwrite { source: "log".into(), ..Overwrite::default() };
+    ok(first, RestoreVolume { name: "data".into(), change }).await;
+    assert_eq!(first_byte(first, volumes[0], 0).await, 2);
+    ok(first, DeleteVolume { name: "log".into(), how: Deletion { eradicate: true } }).await;
+    assert_ne!(ok(first, show()).await.status.state, ReplicationState::InSync);
 }
 
 /// A target that does not respond is waited for by a demotion, and no other change with it.
