@@ -35,6 +35,8 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_LINGER_BYTES: usize = 1 << 20;
 /// Maximum number of rounds of input, tasks and output before the connection yields to the others of its shard.
 const MAX_ROUNDS: usize = 32;
+/// Bytes read in these rounds, after which it yields as well: as commands without data, they take the shard milliseconds.
+const MAX_TURN_BYTES: usize = 64 << 10;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// TCP keepalive: probes after this time without traffic, at this interval, and how many without a response end a connection.
@@ -571,11 +573,14 @@ impl<L: Link> Driver<L> {
                 return Poll::Ready(Ok(()));
             }
         }
+        let mut read_bytes = 0;
         for _ in 0..MAX_ROUNDS {
             let mut progress = self.poll_control(cx);
             // Input first: an abort that has arrived takes precedence over an unsent response.
-            if self.link.wants_input() && self.poll_read(cx)?.is_ready() {
-                progress = true;
+            if self.link.wants_input()
+                && let Poll::Ready(bytes) = self.poll_read(cx)?
+            {
+                (progress, read_bytes) = (true, read_bytes + bytes);
             }
             progress |= self.link.poll_tasks(&self.slot, cx);
             let permitted = self.poll_permit(cx);
@@ -594,6 +599,9 @@ impl<L: Link> Driver<L> {
             }
             // Freed memory may admit PDUs that have arrived.
             self.link.proceed();
+            if read_bytes >= MAX_TURN_BYTES {
+                break;
+            }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -635,14 +643,15 @@ impl<L: Link> Driver<L> {
         false
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Reads once; returns the number of bytes.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut space = self.link.space();
         let bytes = ready!(self.stream.poll_read(cx, &mut space))?;
         if bytes == 0 {
             return Poll::Ready(Err(closed()));
         }
         self.link.received();
-        Poll::Ready(Ok(()))
+        Poll::Ready(Ok(bytes))
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -680,6 +689,96 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
     use super::*;
+    use bytes::BufMut;
+
+    /// A link that takes whatever comes.
+    #[derive(Default)]
+    struct Taking {
+        buffer: BytesMut,
+        taken: usize,
+    }
+
+    impl Link for Taking {
+        fn space(&mut self) -> Limit<&mut BytesMut> {
+            self.buffer.clear();
+            self.buffer.reserve(crate::LARGE_BUFFER_BYTES);
+            (&mut self.buffer).limit(crate::LARGE_BUFFER_BYTES)
+        }
+
+        fn wants_input(&self) -> bool {
+            true
+        }
+
+        fn received(&mut self) {
+            self.taken += self.buffer.len();
+        }
+
+        fn proceed(&mut self) {}
+
+        fn poll_tasks(&mut self, _: &ConnectionSlot, _: &mut Context<'_>) -> bool {
+            false
+        }
+
+        fn wants_output(&self) -> bool {
+            false
+        }
+
+        fn slices(&self) -> SmallVec<[IoSlice<'_>; 96]> {
+            SmallVec::new()
+        }
+
+        fn sent(&mut self, _: usize) {}
+
+        fn tick(&mut self) {}
+
+        fn close(&mut self, _: &'static str) {}
+
+        fn shut_down(&mut self, _: u16) {}
+
+        fn ended(&self) -> Option<String> {
+            None
+        }
+
+        fn finish(self, _: &str) -> bool {
+            true
+        }
+    }
+
+    /// A host that sends without a pause takes a turn like others.
+    #[tokio::test]
+    async fn a_connection_yields_to_the_others_of_its_shard_after_some_bytes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut host = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        let connections = Connections::new(vec![Shard::current()], ConnectionLimits::new(8));
+        let (sender, receiver) = unbounded_channel();
+        let slot = ConnectionSlot::take(&connections, sender, (1, peer.ip())).unwrap();
+        let (ticks, stream, permit) = (interval(TICK), Stream::Plain(stream), Permit::default());
+        let (link, held) = (Taking::default(), None);
+        let mut driver = Driver { link, slot, receiver, ticks, stream, evicted: false, permit, held };
+        let sends = tokio::spawn(async move {
+            host.write_all(&vec![0; 4 << 20]).await.unwrap();
+            host
+        });
+        let (mut turns, mut most) = (0, 0);
+        while driver.link.taken < 4 << 20 {
+            let before = driver.link.taken;
+            // A turn ends with a wake-up if more can be read.
+            poll_fn(|cx| {
+                assert!(driver.poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            most = most.max(driver.link.taken - before);
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+        assert!(
+            most <= MAX_TURN_BYTES + crate::LARGE_BUFFER_BYTES && turns > 10,
+            "{most} bytes, {turns} turns"
+        );
+        drop(sends.await.unwrap());
+    }
 
     #[test]
     fn connections_of_hosts_that_are_gone_are_found_by_the_kernel() {
