@@ -73,23 +73,31 @@ pub struct PartialList {
 #[derive(Serialize)]
 pub struct Items<T> {
     items: Vec<T>,
-    total: usize,
+    /// `None` of a list of which no part can be asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<usize>,
 }
 
-impl<T> From<Vec<T>> for Items<T> {
+impl<T: Shape> From<Vec<T>> for Items<T> {
     fn from(items: Vec<T>) -> Self {
-        Self { total: items.len(), items }
+        let in_parts = T::LISTING.is_none_or(|it| it.in_parts);
+        Self { total: in_parts.then_some(items.len()), items }
     }
 }
 
 impl<T: Shape> PartialSchema for Items<T> {
     fn schema() -> RefOr<Schema> {
-        let Some(Listing { about, order, .. }) = T::LISTING else { return ObjectBuilder::new().into() };
+        let Some(Listing { about, order, in_parts, .. }) = T::LISTING else {
+            return ObjectBuilder::new().into();
+        };
         let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name())).description(Some(order));
+        let list = ObjectBuilder::new().description(Some(about)).property("items", items).required("items");
+        if !in_parts {
+            return list.into();
+        }
         let total = "Total count, regardless of `limit` and `offset`.";
         let total = ObjectBuilder::new().schema_type(Type::Integer).description(Some(total)).minimum(Some(0));
-        let list = ObjectBuilder::new().description(Some(about));
-        list.property("items", items).required("items").property("total", total).required("total").into()
+        list.property("total", total).required("total").into()
     }
 }
 
@@ -221,7 +229,7 @@ impl Query {
     /// The response with the items of the part.
     fn response<T: Serialize>(&self, items: Vec<T>, total: usize) -> Result<Response, Problem> {
         let (kind, body) = match &self.fields {
-            None => ("application/json", serde_json::to_vec(&Items { items, total })),
+            None => ("application/json", serde_json::to_vec(&Items { items, total: Some(total) })),
             Some(fields) => {
                 let wanted: Vec<&str> = fields.iter().map(String::as_str).collect();
                 let items = items.iter().map(|item| pick(item, &wanted)).collect::<Result<_, _>>()?;

@@ -8,7 +8,8 @@ use crate::body::Asked;
 use crate::problem::{Problem, Problems};
 use array::{
     Alert, AlertState, Array, ArrayStatus, Busiest, Busy, By, Caller, Cell, Drive, DriveState, Group, Health,
-    ListPage, Operation, PoolStatus, Replication, ReplicationRole, Severity, State as Serving, Volume,
+    ListPage, Operation, Protection, Replication, ReplicationRole, Severity, State as Serving, Verdict,
+    Volume,
 };
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -189,7 +190,7 @@ async fn exposition(array: &Array, caller: &Caller, of: MetricsOf) -> Result<Str
     metrics.performance("controller").each(millis, with(names, &busy_controllers));
     add_volumes(&mut metrics, &volumes);
     add_drives(&mut metrics, &array.perform(caller, array::ListDrives).await?);
-    add_protection(&mut metrics, &array.perform(caller, array::ShowProtection).await?.shelf);
+    add_protection(&mut metrics, &array.perform(caller, array::ShowProtection).await?);
     add_alerts(&mut metrics, &array.perform(caller, array::ListAlerts).await?);
     let mut text = String::new();
     encode(&mut text, &metrics.0)
@@ -262,11 +263,11 @@ fn add_alerts(metrics: &mut Exposition, alerts: &[Alert]) {
         metrics.values("array_alerts", "Alerts that are not closed, by severity"),
         metrics.values("alerts_open", "Alerts that are not closed, by object"),
     );
-    let alerts: Vec<_> = alerts.iter().filter(|alert| alert.state() != AlertState::Closed).collect();
+    let alerts: Vec<_> = alerts.iter().filter(|alert| alert.state != AlertState::Closed).collect();
     for (severity, name) in
         [(Severity::Info, "info"), (Severity::Warning, "warning"), (Severity::Critical, "critical")]
     {
-        let those = alerts.iter().map(|alert| &alert.condition).filter(|it| it.severity == severity);
+        let those = alerts.iter().filter(|it| it.severity == severity);
         let mut counts: BTreeMap<[&str; 3], usize> = BTreeMap::new();
         for it in those {
             let (noun, thing) =
@@ -287,15 +288,25 @@ type Fact = fn(&Health) -> Option<f64>;
 
 /// Values reported by drives.
 const REPORTED: [(&str, &str, Fact); 8] = [
-    ("healthy", "The drive's own verdict (SMART)", |it| it.passed.map(f64::from)),
-    ("temperature_celsius", "How warm the drive is", |it| it.celsius.map(|it| it as f64)),
+    ("healthy", "The drive's own verdict (SMART)", |it| verdict(it.verdict)),
+    ("temperature_celsius", "How warm the drive is", |it| it.temperature_celsius.map(|it| it as f64)),
     ("used_percent", "Used part of the writes that the drive was made for", |it| number(it.used_percent)),
     ("spare_percent", "Part of the drive's spare space that is left", |it| number(it.spare_percent)),
     ("power_on_hours", "Hours that the drive was on in its life", |it| number(it.power_on_hours)),
     ("media_errors", "Errors of the medium in the drive's life", |it| number(it.media_errors)),
-    ("lifetime_written_bytes", "Bytes written to the drive in its life", |it| number(it.written_bytes)),
-    ("lifetime_read_bytes", "Bytes read from the drive in its life", |it| number(it.read_bytes)),
+    ("lifetime_written_bytes", "Bytes written to the drive in its life", |it| {
+        number(it.lifetime_written_bytes)
+    }),
+    ("lifetime_read_bytes", "Bytes read from the drive in its life", |it| number(it.lifetime_read_bytes)),
 ];
+
+fn verdict(it: Verdict) -> Option<f64> {
+    match it {
+        Verdict::Passed => Some(1.0),
+        Verdict::Failing => Some(0.0),
+        Verdict::Unknown => None,
+    }
+}
 
 fn number(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
@@ -311,25 +322,24 @@ fn add_drives(metrics: &mut Exposition, drives: &[Drive]) {
     let slow = values("slow", "Whether the drive is much slower than the others");
     let online = values("online", "Whether the drive is a member of the array and present");
     let facts = REPORTED.map(|(name, help, fact)| (values(name, help), fact));
-    for Drive { status, health, .. } in drives {
-        let labels =
-            vec![("slot", status.slot.to_string()), ("path", status.name.clone().unwrap_or_default())];
+    for drive in drives {
+        let labels = vec![("slot", drive.slot.to_string()), ("path", drive.path.clone().unwrap_or_default())];
         for (values, label, kind, value) in [
-            (&space, "space", "capacity", status.bytes),
-            (&space, "space", "used", status.used_bytes),
-            (&media, "dimension", "read", status.read_bytes),
-            (&media, "dimension", "written", status.written_bytes),
-            (&errors, "kind", "failed_reads", status.read_errors),
-            (&errors, "kind", "slow_reads", status.slow_reads),
-            (&errors, "kind", "bad_pages", status.bad_pages),
+            (&space, "space", "capacity", drive.size),
+            (&space, "space", "used", drive.used),
+            (&media, "dimension", "read", drive.read_bytes),
+            (&media, "dimension", "written", drive.written_bytes),
+            (&errors, "kind", "failed_reads", drive.read_errors),
+            (&errors, "kind", "slow_reads", drive.slow_reads),
+            (&errors, "kind", "bad_pages", drive.bad_pages),
         ] {
             set(values, &labels, &[(label, kind)], value as f64);
         }
-        set(&slow, &labels, &[], f64::from(status.slow));
-        let is_online = status.state == DriveState::Online && status.name.is_some();
+        set(&slow, &labels, &[], f64::from(drive.slow));
+        let is_online = drive.state == DriveState::Online && drive.path.is_some();
         set(&online, &labels, &[], f64::from(is_online));
         for (values, fact) in &facts {
-            if let Some(value) = fact(health) {
+            if let Some(value) = fact(&drive.health) {
                 set(values, &labels, &[], value);
             }
         }
@@ -337,23 +347,23 @@ fn add_drives(metrics: &mut Exposition, drives: &[Drive]) {
 }
 
 /// Protection state and rebuild progress: a rebuild is complete when no segment is at risk.
-fn add_protection(metrics: &mut Exposition, status: &PoolStatus) {
+fn add_protection(metrics: &mut Exposition, it: &Protection) {
     let none: Labels = Vec::new();
     let tolerates =
         metrics.values("array_failures_tolerated", "Drives that can still fail without data loss");
     let promises =
         metrics.values("array_failures_promised", "Drive failures that the array is designed to tolerate");
-    set(&tolerates, &none, &[], status.tolerates as f64);
-    set(&promises, &none, &[], status.failures_to_tolerate as f64);
+    set(&tolerates, &none, &[], it.tolerates as f64);
+    set(&promises, &none, &[], it.promises as f64);
     let segments = metrics.values("array_segments", "Segments in use, and segments with reduced redundancy");
     let healed = metrics.values("array_segments_healed", "Segments rebuilt since the array started");
-    set(&segments, &none, &[("state", "in_use")], f64::from(status.segments));
-    set(&segments, &none, &[("state", "at_risk")], f64::from(status.degraded_segments));
-    set(&healed, &none, &[], status.rebuilt_segments as f64);
+    set(&segments, &none, &[("state", "in_use")], f64::from(it.segments));
+    set(&segments, &none, &[("state", "at_risk")], f64::from(it.segments_at_risk));
+    set(&healed, &none, &[], it.rebuilt as f64);
     let pages =
         metrics.values("array_pages", "Pages with wrong contents found since the array started, by outcome");
-    set(&pages, &none, &[("state", "repaired")], status.repaired_pages as f64);
-    set(&pages, &none, &[("state", "lost")], status.lost_pages as f64);
+    set(&pages, &none, &[("state", "repaired")], it.repaired as f64);
+    set(&pages, &none, &[("state", "lost")], it.lost as f64);
 }
 
 fn add_array(metrics: &mut Exposition, status: &ArrayStatus) {

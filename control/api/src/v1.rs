@@ -2,19 +2,12 @@
 //! operations that are more than that, and shapes that are not the array's own. A handler turns an HTTP request into a
 //! request of the array and its answer into a body. Sizes are in bytes; a field once there keeps its name and meaning.
 
-mod alert;
 mod bundle;
 mod configuration;
 mod connection;
-mod directory;
-mod drive;
-mod event;
-mod fibre_channel;
 pub(crate) mod handler;
-mod host;
 mod label;
 mod performance;
-mod remote;
 mod replication_history;
 mod route;
 mod schedule;
@@ -36,21 +29,14 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Context> {
     route::routes()
         .merge(configuration::routes())
-        .merge(drive::routes())
         .merge(volume::routes())
         .merge(snapshot::routes())
         .merge(schedule::routes())
-        .merge(host::routes())
-        .merge(fibre_channel::routes())
         .merge(connection::routes())
-        .merge(event::routes())
         .merge(performance::routes())
         .merge(stream::routes())
-        .merge(alert::routes())
         .merge(bundle::routes())
         .merge(user::routes())
-        .merge(directory::routes())
-        .merge(remote::routes())
         .merge(replication_history::routes())
         .merge(sign_in::routes())
         .routes(routes!(show_openapi))

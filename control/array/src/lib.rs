@@ -19,13 +19,12 @@ pub use array::Array;
 pub use array::page::{LabelSelector, ListPage, Listed};
 pub use array::recover::{has_sealed_secrets, kept_threads, load_identity};
 pub use engine::Ratios;
-pub use events::audit::Entry as AuditEntry;
 pub use events::bus::{GATHER, Update};
 pub use events::catalogue;
 pub use export::Operation;
 pub use history::{
-    Alert, AlertChange, AlertState, Attempt, Audit, Cell, Condition, Event, ExpiringKey, ExpiringKind,
-    Latencies, NewEvent, Page, Sample, Series, Severity, SpacePoint,
+    AlertState, Cell, Condition, ExpiringKey, ExpiringKind, Latencies, Page, Sample, Series, Severity,
+    SpacePoint,
 };
 pub use history::{seconds, utc};
 pub use notify::AuditMessage;
@@ -33,29 +32,32 @@ pub use noun::access::{
     ChangeOwnPassword, ChangeUser, CreateToken, CreateUser, DeleteToken, DeleteUser, FIRST_USER, ListTokens,
     ListUsers, ShowOwnUser, ShowUser,
 };
-pub use noun::alert::{ChangeAlert, ListAlerts, ShowAlert};
+pub use noun::alert::{Alert, AlertStateChange, ChangeAlert, ListAlerts, ShowAlert};
 pub use noun::api_address::{ApiAddress, ChangeApiAddress, ConfirmApiAddress, ShowApiAddress};
 pub use noun::bundle::DownloadSupportBundle;
 pub use noun::certificate::{Certificate, ReplaceCertificate, ShowCertificate};
-pub use noun::connection::{CreateConnection, DeleteConnection, ListConnections, PeerName, ShowConnection};
+pub use noun::connection::{
+    Attachment, AttachmentPortal, Connection, CreateConnection, DeleteConnection, ListConnections,
+    NvmeAddress, PeerName, ShowConnection,
+};
 pub use noun::controller::{
     CreateJoinToken, DrainController, ListControllers, RemoveController, ResumeController, ShowController,
 };
 pub use noun::directory::{
-    ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
-    NewDirectory, ShowDirectory, TestDirectory,
+    ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, DirectoryTest,
+    ListDirectories, ShowDirectory, TestDirectory,
 };
 pub use noun::document::{CONFIGURATION_FORMAT, ConfigurationDocument, DocumentHead};
 pub use noun::drive::{
-    AddDrive, EvacuateDrive, ListAvailableDrives, ListDrives, NewDrive, ReplaceDrive, ShowDrive,
-    ShowProtection,
+    AddDrive, Drive, DriveState, EvacuateDrive, Evacuation, LastScrub, ListAvailableDrives, ListDrives,
+    Protection, ReplaceDrive, ShowDrive, ShowProtection,
 };
-pub use noun::event::{ListAudit, ListEvents};
-pub use noun::fibre_channel_session::{FibreChannelSession, ListFibreChannelSessions};
-pub use noun::group::{ChangeGroup, CreateGroup, DeleteGroup, GroupChange, ListGroups, ShowGroup};
+pub use noun::event::{Audit, AuditChange, AuditField, Event, ListAudit, ListEvents};
+pub use noun::fibre_channel_session::{FibreChannelSession, ListFibreChannelSessions, SessionDevice};
+pub use noun::group::{ChangeGroup, CreateGroup, DeleteGroup, Group, GroupChange, ListGroups, ShowGroup};
 pub use noun::host::{
     ChangeHost, ChangeHostGroup, ClearVolumeState, CreateHost, CreateHostGroup, DeleteHost, DeleteHostGroup,
-    HostChange, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
+    Host, HostChange, HostGroup, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
 };
 pub use noun::import::{
     CompareConfiguration, Import, ImportAction, ImportConfiguration, ImportStep, ShowConfiguration,
@@ -71,7 +73,7 @@ pub use noun::portal::{
     CreatePortal, DeletePortal, ListPortals, Portal, PortalRemoval, PortalState, ShowPortal,
 };
 pub use noun::recycle_bin::{
-    EradicateFromRecycleBin, ListRecycleBin, Recovered, Restore, RestoreFromRecycleBin,
+    BinnedDisk, DiskKind, EradicateFromRecycleBin, ListRecycleBin, Recovered, Restore, RestoreFromRecycleBin,
 };
 pub use noun::refused_login::ListRefusedLogins;
 pub use noun::remote_array::{
@@ -86,13 +88,13 @@ pub use noun::replication::{
 };
 pub use noun::restore::{Overwrite, RestoreVolume};
 pub use noun::schedule::{
-    ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ShowSchedule,
+    ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, Schedule, ShowSchedule,
 };
 pub use noun::scrub::StartScrub;
 pub use noun::settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings, ShowStatus};
 pub use noun::snapshot::{
     ChangeSnapshot, CompareSnapshots, Comparison, CreateSnapshotSet, CreateSnapshots, DeleteSnapshot,
-    ListSnapshots, ShowSnapshot, SnapshotChange, SnapshotSource,
+    Difference, DifferentExtent, ListSnapshots, ShowSnapshot, Snapshot, SnapshotChange, SnapshotSource,
 };
 pub use noun::store::{ShowStore, Store};
 pub use noun::time::ConfirmTime;
@@ -100,7 +102,7 @@ pub use noun::upgrade::{CommitUpgrade, Format, FormatPart, ShowUpgrade, Upgrade}
 pub use noun::usage::{ShowGroupSpace, ShowVolumeSpace};
 pub use noun::volume::{
     ChangeVolume, CloneVolume, CreateVolume, CreateVolumes, DeleteVolume, Deletion, ListVolumes, ShowVolume,
-    VolumeChange,
+    Volume, VolumeChange,
 };
 pub use parts::api_listeners::ApiListeners;
 pub use parts::env::{Env, File, Uptime};
@@ -121,7 +123,7 @@ pub use records::{
     Endpoint, Error, Grant, GroupId, HostGroupId, HostId, Identity, Kind, Labels, LabelsChange, Ldap,
     LimitWindow, Limits, LimitsChange, Oidc, OnLinkLoss, Policy, PolicyChange, PortalEntry, PortalProtocol,
     Portals, Protection as MailProtection, ReplicationId, ReplicationMode, ReplicationRole, Result, Role,
-    Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId, Weekday, Window, present,
+    Rule, ScheduleId, Secret, TokenId, Topic, UserId, Weekday, Window,
 };
 pub use replication::points::{ListReplicationPoints, ReplicationPoint};
 pub use replication::reversal::ReverseReplication;
@@ -150,16 +152,12 @@ pub use shape::status::{
     ArrayStatus, BriefStatus, Encryption, MemoryLimit, OpenAlerts, Settings, Space, State,
 };
 pub use shape::view::{
-    Attachment, BinnedDisk, Connection, Difference, DifferentExtent, DiskKind, Drive, Group, Health, Host,
-    HostGroup, Job, JobKind, JobState, MeasuredReduction, NotificationTarget, NvmeAttachment, Protection,
-    RefusedLogin, Schedule, Snapshot, SubjectName, Volume,
+    Health, Job, JobKind, JobState, MeasuredReduction, NotificationTarget, RefusedLogin, SubjectName, Verdict,
 };
 pub use shape::window::{BandwidthWindow, WeeklyWindow};
 pub use shape::work::{Latency, Work, micros, rate, round};
 pub use shape::{Form, Listing, Objects, Outcome, Shape, rfc3339};
-pub use shelf::pool::{
-    DriveState, DriveStatus, KEY_BYTES, KeySource, ObjectPool, ObjectStore, PoolStatus, WrappedKey,
-};
+pub use shelf::pool::{KEY_BYTES, KeySource, ObjectPool, ObjectStore, WrappedKey};
 pub use text::is_visible;
 
 /// Fixed maxima of the configuration, which `docs/operating/sizing.md` lists.

@@ -1,6 +1,7 @@
 //! Shapes: what a verb returns, as every view of the array shows it. A shape declares its fields once, with their meaning for
 //! OpenAPI; how they are sent is a matter of the view.
 
+pub(crate) mod directory_settings;
 pub(crate) mod ensure;
 pub(crate) mod policy;
 pub(crate) mod status;
@@ -38,38 +39,56 @@ pub struct Listing {
     pub order: &'static str,
     /// Its objects have labels, by which a list can be narrowed.
     pub labelled: bool,
+    /// A part of the list can be asked for; otherwise it is short, and read as a whole.
+    pub in_parts: bool,
 }
 
-/// Declares shapes, and those whose lists can be asked for, such as `Group: "Groups" "Volume groups." "Sorted by name", labels`.
+/// Declares shapes, and those whose lists can be asked for, such as `Group: "Groups" "Volume groups." "Sorted by name", labels`;
+/// with `whole`, a list of which no part can be asked for.
 macro_rules! shapes {
-    ($($shape:ty $(: $name:literal $about:literal $order:literal $(, $labels:ident)?)?;)*) => {$(
+    ($($shape:ty $(: $name:literal $about:literal $order:literal $(, $form:ident)?)?;)*) => {$(
         impl $crate::shape::Shape for $shape {
             $(
                 const LISTING: Option<$crate::shape::Listing> = Some($crate::shape::Listing {
                     name: $name,
                     about: $about,
-                    order: concat!($order, " unless `sort` is given."),
-                    labelled: $crate::shape::labelled!($($labels)?),
+                    order: $crate::shape::order!($order $($form)?),
+                    labelled: $crate::shape::is_form!(labels $($form)?),
+                    in_parts: !$crate::shape::is_form!(whole $($form)?),
                 });
-                $crate::shape::labels!($($labels)?);
+                $crate::shape::labels!($($form)?);
             )?
         }
     )*};
 }
 pub(crate) use shapes;
 
-macro_rules! labelled {
-    () => {
-        false
+macro_rules! order {
+    ($order:literal whole) => {
+        concat!($order, ".")
     };
-    (labels) => {
-        true
+    ($order:literal $($labels:ident)?) => {
+        concat!($order, " unless `sort` is given.")
     };
 }
-pub(crate) use labelled;
+pub(crate) use order;
+
+macro_rules! is_form {
+    (labels labels) => {
+        true
+    };
+    (whole whole) => {
+        true
+    };
+    ($asked:ident $($form:ident)?) => {
+        false
+    };
+}
+pub(crate) use is_form;
 
 macro_rules! labels {
     () => {};
+    (whole) => {};
     (labels) => {
         fn labels(&self) -> Option<&records::Labels> {
             Some(&self.labels)

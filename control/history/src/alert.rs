@@ -2,7 +2,7 @@
 //! updates that alert, so an operator sees one line for one problem.
 
 use crate::store::{Error, Store};
-use records::Severity;
+use records::{AlertState, Severity};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// Retention of closed alerts, in alert numbers.
@@ -21,17 +21,6 @@ pub struct Condition {
     pub noun: Option<String>,
     /// The name of that object.
     pub name: Option<String>,
-}
-
-/// State of an alert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AlertState {
-    /// Not acknowledged.
-    Open,
-    /// A user has acknowledged the alert.
-    Acknowledged,
-    /// The condition has ended, or a user has closed the alert.
-    Closed,
 }
 
 /// An alert, open or closed.

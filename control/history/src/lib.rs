@@ -18,12 +18,12 @@ mod sample;
 mod space;
 mod store;
 
-pub use alert::{Alert, AlertChange, AlertState, Condition};
+pub use alert::{Alert, AlertChange, Condition};
 pub use copy::{Batch, Copier, CopyError, Position};
 pub use event::{Attempt, Audit, AuditId, Event, NewEvent};
 pub use expiring::{ExpiringKey, ExpiringKind};
 pub use measure::{ALL, Newest, Recorder, Series, Span, Tier, tier_for};
-pub use records::{Severity, seconds, utc};
+pub use records::{AlertState, Severity, seconds, utc};
 pub use replicated::{REPLICATION_STEP_SECONDS, ReplicationPoint};
 pub use sample::{Cell, Latencies, Sample};
 pub use space::SpacePoint;

@@ -68,10 +68,10 @@ impl Tree {
             Some(text.trim().to_owned()).filter(|text| !text.is_empty())
         };
         let sectors: u64 = text("size")?.parse().ok()?;
-        let bytes = sectors.checked_mul(SECTOR_BYTES).filter(|bytes| *bytes > 0)?;
+        let size = sectors.checked_mul(SECTOR_BYTES).filter(|size| *size > 0)?;
         Some(FoundDrive {
             path: self.stable_path(name).to_str()?.to_owned(),
-            bytes,
+            size,
             model: text("device/model"),
             serial: text("device/serial").or_else(|| text("device/vpd_pg80")).or_else(|| text("wwid")),
             ..FoundDrive::default()

@@ -35,7 +35,7 @@ fn drives_have_their_size_model_serial_and_a_path_that_stays() {
     let found = tree.candidates();
     let [drive] = &found[..] else { panic!("{found:?}") };
     assert!(drive.path.ends_with("disk/by-id/nvme-FAST_1000_S1"), "{}", drive.path);
-    assert_eq!((drive.bytes, drive.model.as_deref()), (1 << 20, Some("FAST 1000")));
+    assert_eq!((drive.size, drive.model.as_deref()), (1 << 20, Some("FAST 1000")));
     assert_eq!(drive.serial.as_deref(), Some("S1"));
 }
 

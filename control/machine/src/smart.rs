@@ -5,7 +5,7 @@
 //! service `ashlar-smart` has them: it runs this program as [`help`] for each connection to its socket.
 
 use anyhow::{Context, Result, ensure};
-use array::Health;
+use array::{Health, Verdict};
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -129,8 +129,12 @@ fn read(text: &[u8]) -> Health {
         model: of(&all["model_name"]).or_else(|| of(&all["scsi_model_name"])),
         serial: of(&all["serial_number"]),
         firmware: of(&all["firmware_version"]).or_else(|| of(&all["scsi_revision"])),
-        passed: all["smart_status"]["passed"].as_bool(),
-        celsius: all["temperature"]["current"].as_i64(),
+        verdict: match all["smart_status"]["passed"].as_bool() {
+            Some(true) => Verdict::Passed,
+            Some(false) => Verdict::Failing,
+            None => Verdict::Unknown,
+        },
+        temperature_celsius: all["temperature"]["current"].as_i64(),
         used_percent: nvme["percentage_used"]
             .as_u64()
             .or_else(|| all["endurance_used"]["current_percent"].as_u64())
@@ -145,10 +149,10 @@ fn read(text: &[u8]) -> Health {
             .or_else(|| statistic(&all, "Number of Reported Uncorrectable Errors"))
             .or_else(|| uncorrected(&all))
             .or_else(|| attribute(&all, 187)),
-        written_bytes: units("data_units_written")
+        lifetime_written_bytes: units("data_units_written")
             .or_else(|| sectors("Logical Sectors Written"))
             .or_else(|| processed(&all, "write")),
-        read_bytes: units("data_units_read")
+        lifetime_read_bytes: units("data_units_read")
             .or_else(|| sectors("Logical Sectors Read"))
             .or_else(|| processed(&all, "read")),
     }

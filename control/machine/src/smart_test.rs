@@ -12,14 +12,14 @@ fn an_nvme_drive_is_read_by_its_health_log() {
         model: Some("EXAMPLE MZX7L33T8".into()),
         serial: Some("S0000000000001".into()),
         firmware: Some("GDC7302Q".into()),
-        passed: Some(true),
-        celsius: Some(34),
+        verdict: Verdict::Passed,
+        temperature_celsius: Some(34),
         used_percent: Some(7),
         spare_percent: Some(98),
         power_on_hours: Some(15_012),
         media_errors: Some(2),
-        written_bytes: Some(27_054_698 * 512_000),
-        read_bytes: Some(2_430_296 * 512_000),
+        lifetime_written_bytes: Some(27_054_698 * 512_000),
+        lifetime_read_bytes: Some(2_430_296 * 512_000),
     };
     assert_eq!(health, expected);
 }
@@ -27,10 +27,13 @@ fn an_nvme_drive_is_read_by_its_health_log() {
 #[test]
 fn a_sata_drive_is_read_by_its_statistics() {
     let health = read(SATA.as_bytes());
-    assert_eq!((health.passed, health.used_percent, health.celsius), (Some(false), Some(93), Some(47)));
+    assert_eq!(
+        (health.verdict, health.used_percent, health.temperature_celsius),
+        (Verdict::Failing, Some(93), Some(47))
+    );
     assert_eq!((health.power_on_hours, health.media_errors), (Some(21_213), Some(11)));
-    assert_eq!(health.written_bytes, Some(8_486_453_248 * 512));
-    assert_eq!((health.read_bytes, health.spare_percent), (Some(37_592_301_568 * 512), None));
+    assert_eq!(health.lifetime_written_bytes, Some(8_486_453_248 * 512));
+    assert_eq!((health.lifetime_read_bytes, health.spare_percent), (Some(37_592_301_568 * 512), None));
 }
 
 #[test]
@@ -39,7 +42,10 @@ fn a_sata_drive_without_statistics_is_read_by_its_attributes() {
     all.as_object_mut().unwrap().remove("ata_device_statistics");
     all["endurance_used"] = serde_json::json!({ "current_percent": 12 });
     let health = read(all.to_string().as_bytes());
-    assert_eq!((health.media_errors, health.used_percent, health.written_bytes), (Some(9), Some(12), None));
+    assert_eq!(
+        (health.media_errors, health.used_percent, health.lifetime_written_bytes),
+        (Some(9), Some(12), None)
+    );
 }
 
 #[test]
@@ -55,10 +61,13 @@ fn a_sas_drive_is_read_by_its_log_pages() {
     let health = read(SAS.as_bytes());
     assert_eq!(health.model.as_deref(), Some("EXAMPLE PM1643a"));
     assert_eq!((health.firmware.as_deref(), health.serial.as_deref()), (Some("B027"), Some("S00000000001")));
-    assert_eq!((health.passed, health.used_percent, health.media_errors), (Some(true), Some(3), Some(3)));
-    assert_eq!((health.celsius, health.power_on_hours), (Some(32), Some(12_437)));
-    assert_eq!(health.written_bytes, Some(56_643_667_000_000));
-    assert_eq!(health.read_bytes, Some(1_521_086_436_000_000));
+    assert_eq!(
+        (health.verdict, health.used_percent, health.media_errors),
+        (Verdict::Passed, Some(3), Some(3))
+    );
+    assert_eq!((health.temperature_celsius, health.power_on_hours), (Some(32), Some(12_437)));
+    assert_eq!(health.lifetime_written_bytes, Some(56_643_667_000_000));
+    assert_eq!(health.lifetime_read_bytes, Some(1_521_086_436_000_000));
 }
 
 #[test]
@@ -67,7 +76,7 @@ fn what_says_nothing_is_not_known() {
         assert_eq!(read(text.as_bytes()), Health::default(), "{text}");
     }
     let strange = r#"{"smart_status":{"passed":"yes"},"scsi_error_counter_log":{"write":{"gigabytes_processed":"-1"}}}"#;
-    assert_eq!(read(strange.as_bytes()).written_bytes, None);
+    assert_eq!(read(strange.as_bytes()).lifetime_written_bytes, None);
 }
 
 /// A program that writes its number to a file, and then waits forever.

@@ -58,7 +58,7 @@ pub use replication::{
 pub use schedule::{Rule, ScheduleEntry, ScheduleId, Subject};
 pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};
 pub use service::{DirectoryEntry, DirectoryId, Grant, NotificationTargetEntry, NotificationTargetId};
-pub use severity::Severity;
+pub use severity::{AlertState, Severity};
 pub use table::{Key, Named, Table};
 pub use time::{seconds, utc};
 pub use topic::Topic;

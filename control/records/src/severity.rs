@@ -1,4 +1,4 @@
-//! Severity of events and alerts.
+//! Severity of events and alerts, and the state of an alert.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -34,4 +34,16 @@ impl Severity {
             _ => Severity::Critical,
         }
     }
+}
+
+/// State of an alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AlertState {
+    /// Not acknowledged.
+    Open,
+    /// A user has acknowledged the alert.
+    Acknowledged,
+    /// The condition has ended, or a user has closed the alert.
+    Closed,
 }

@@ -5,7 +5,7 @@ use crate::auth::Operator;
 use crate::body::Text;
 use crate::problem::{Problem, Problems};
 use crate::{Context, DOCUMENT_LIMIT};
-use array::{ConfigurationDocument, DocumentHead, Import};
+use array::{ConfigurationDocument, DocumentHead, Import, ImportStep};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
@@ -42,37 +42,6 @@ pub struct ImportSteps {
     items: Vec<ImportStep>,
     /// Total count.
     total: usize,
-}
-
-/// What an import does with one object.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ImportStep {
-    /// Object, such as `volume/db1`.
-    object: String,
-    /// Action.
-    action: ImportAction,
-    /// Fields that differ, missing secret, or reason; `null` if there is nothing else to say.
-    detail: Option<String>,
-}
-
-/// Action of an import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ImportAction {
-    /// It is created.
-    Create,
-    /// It exists with equal properties.
-    Unchanged,
-    /// It exists with other properties, and keeps them.
-    Differs,
-    /// It exists with other properties, and takes those of the document.
-    Overwrite,
-    /// The document lacks a secret: nothing happens.
-    NeedsSecret,
-    /// An import can't change it: nothing happens.
-    ByHand,
-    /// It could not be created or changed.
-    Failed,
 }
 
 /// Export the configuration
@@ -140,24 +109,8 @@ fn import(text: &Bytes) -> Result<Import, Problem> {
     Ok(Import { document, overwrite: overwrite.into_iter().collect() })
 }
 
-impl From<Vec<array::ImportStep>> for ImportSteps {
-    fn from(steps: Vec<array::ImportStep>) -> Self {
-        let items: Vec<_> = steps.into_iter().map(ImportStep::from).collect();
-        Self { total: items.len(), items }
-    }
-}
-
-impl From<array::ImportStep> for ImportStep {
-    fn from(array::ImportStep { object, action, detail }: array::ImportStep) -> Self {
-        let action = match action {
-            array::ImportAction::Create => ImportAction::Create,
-            array::ImportAction::Unchanged => ImportAction::Unchanged,
-            array::ImportAction::Differs => ImportAction::Differs,
-            array::ImportAction::Overwrite => ImportAction::Overwrite,
-            array::ImportAction::NeedsSecret => ImportAction::NeedsSecret,
-            array::ImportAction::ByHand => ImportAction::ByHand,
-            array::ImportAction::Failed => ImportAction::Failed,
-        };
-        Self { object, action, detail }
+impl From<Vec<ImportStep>> for ImportSteps {
+    fn from(steps: Vec<ImportStep>) -> Self {
+        Self { total: steps.len(), items: steps }
     }
 }

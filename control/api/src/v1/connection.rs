@@ -1,16 +1,15 @@
 //! Connections of volumes and snapshots to hosts and host groups.
 
-use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform};
+use super::handler::{Answer, Created, NoContent, no_content, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Body, Named, ReachedAddress};
 use crate::problem::{Problem, Problems};
-use array::PeerName;
+use array::{Attachment, PeerName};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -19,71 +18,6 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(operations!(create_connection: CreateConnection))
         .routes(operations!(show_connection: ShowConnection, delete_connection: DeleteConnection))
         .routes(operations!(show_host_group_connection: ShowConnection as "show_host_group_connection", delete_host_group_connection: DeleteConnection as "delete_host_group_connection"))
-}
-
-/// A connection with everything that a host needs to attach the volume or snapshot.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Attachment {
-    /// Volume or snapshot.
-    volume: String,
-    /// Permanent identifier of the volume or snapshot.
-    volume_id: String,
-    /// Identifier reported to hosts (NAA, VPD page 83h).
-    naa: String,
-    /// Serial number reported to hosts (VPD page 80h).
-    serial: String,
-    /// Size presented to hosts, in bytes.
-    #[schema(extensions(("x-unit" = json!("bytes"))))]
-    size: u64,
-    /// Logical block length in bytes: 512 or 4096.
-    #[schema(extensions(("x-unit" = json!("bytes"))))]
-    block_size: u32,
-    /// Host; `null` for a connection to a host group.
-    host: Option<String>,
-    /// Permanent identifier of the host.
-    host_id: Option<String>,
-    /// Host group; `null` for a connection to a host.
-    host_group: Option<String>,
-    /// Permanent identifier of the host group.
-    host_group_id: Option<String>,
-    /// Logical unit number.
-    lun: u16,
-    /// Whether writes are refused, by the connection or because the snapshot is not writable.
-    read_only: bool,
-    /// iSCSI target name.
-    target_iqn: String,
-    /// iSCSI portals.
-    portals: Vec<Portal>,
-    /// Whether the host, or a host of the host group, must present CHAP credentials.
-    chap: bool,
-    /// Whether the array presents CHAP credentials to the host, or to a host of the host group.
-    mutual_chap: bool,
-    /// NQN of the array's NVMe subsystem; `null` if no host of the connection has an NQN.
-    subsystem_nqn: Option<String>,
-    /// Namespace identifier over NVMe/TCP: the logical unit number + 1; `null` likewise.
-    nsid: Option<u32>,
-    /// NVMe/TCP portals, those with port 8009 for discovery only; none if no host of the connection has an NQN.
-    nvme_portals: Vec<NvmeAddress>,
-}
-
-/// The address of an NVMe/TCP portal.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct NvmeAddress {
-    /// IP address, IPv6 without brackets. An array that listens on all addresses reports the one at which the API was reached.
-    address: String,
-    /// TCP port.
-    port: u16,
-}
-
-/// An iSCSI portal.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Portal {
-    /// IP address, IPv6 without brackets. An array that listens on all addresses reports the one at which the API was reached.
-    address: String,
-    /// TCP port.
-    port: u16,
-    /// Target portal group tag.
-    group_tag: u16,
 }
 
 /// A new connection to a host or a host group.
@@ -131,7 +65,7 @@ async fn create_connection(
     let action = array::CreateConnection { volume, peer, lun, min_lun, read_only };
     let array::Ensured { object, created } = perform(operator, &context, action).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(Attachment::of(object, reached))))
+    Ok((status, shown(object, reached)))
 }
 
 /// Get a connection to a host, with everything to attach the volume
@@ -147,7 +81,7 @@ async fn show_connection(
     Named((volume, host)): Named<(String, String)>,
 ) -> Answer<Attachment> {
     let wanted = array::ShowConnection { volume, peer: PeerName::Host(host) };
-    Ok(Json(Attachment::of(perform(operator, &context, wanted).await?, reached)))
+    Ok(shown(perform(operator, &context, wanted).await?, reached))
 }
 
 /// Get a connection to a host group, with everything to attach the volume
@@ -163,7 +97,7 @@ async fn show_host_group_connection(
     Named((volume, group)): Named<(String, String)>,
 ) -> Answer<Attachment> {
     let wanted = array::ShowConnection { volume, peer: PeerName::HostGroup(group) };
-    Ok(Json(Attachment::of(perform(operator, &context, wanted).await?, reached)))
+    Ok(shown(perform(operator, &context, wanted).await?, reached))
 }
 
 /// Disconnect a volume from a host
@@ -200,41 +134,8 @@ async fn delete_host_group_connection(
     no_content(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
 }
 
-impl Attachment {
-    /// With the address at which the API was reached in the place of an unspecified one.
-    fn of(it: array::Attachment, reached: ReachedAddress) -> Self {
-        let connection = it.connection;
-        let address = |portal: SocketAddr| match reached.0 {
-            Some(reached) if portal.ip().is_unspecified() => reached.to_string(),
-            _ => portal.ip().to_string(),
-        };
-        let portal = |number: u16, portal: SocketAddr| Portal {
-            address: address(portal),
-            port: portal.port(),
-            group_tag: number,
-        };
-        let nvme_portal =
-            |portal: &SocketAddr| NvmeAddress { address: address(*portal), port: portal.port() };
-        Self {
-            volume: connection.volume,
-            volume_id: digits(connection.volume_id),
-            naa: connection.naa,
-            serial: it.serial,
-            size: it.bytes,
-            block_size: it.block_bytes,
-            host: connection.host,
-            host_id: connection.host_id.map(digits),
-            host_group: connection.host_group,
-            host_group_id: connection.host_group_id.map(digits),
-            lun: connection.lun,
-            read_only: connection.read_only,
-            target_iqn: it.target_iqn,
-            portals: it.portals.iter().map(|it| portal(it.number, it.address)).collect(),
-            chap: it.chap,
-            mutual_chap: it.mutual_chap,
-            nsid: it.nvme.as_ref().map(|nvme| nvme.nsid),
-            nvme_portals: it.nvme.iter().flat_map(|nvme| nvme.portals.iter().map(nvme_portal)).collect(),
-            subsystem_nqn: it.nvme.map(|nvme| nvme.subsystem_nqn),
-        }
-    }
+/// With the address at which the API was reached in the place of an unspecified one.
+fn shown(mut it: Attachment, ReachedAddress(reached): ReachedAddress) -> Json<Attachment> {
+    reached.iter().for_each(|address| it.reached_at(*address));
+    Json(it)
 }

@@ -3,8 +3,8 @@
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;
-use array::{Effect, Ensured, Identity, Request, Verb};
-pub(crate) use array::{present, utc};
+pub(crate) use array::utc;
+use array::{Effect, Ensured, Request, Verb};
 use axum::Json;
 use axum::http::StatusCode;
 use serde_json::json;
@@ -94,11 +94,6 @@ pub(crate) async fn ask<R: Request>(
 pub(crate) fn created<A, T: From<A>>(done: Ensured<A>) -> Created<T> {
     let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(done.object.into())))
-}
-
-/// An identity as hex digits.
-pub(crate) fn digits(id: impl Identity) -> String {
-    id.digits()
 }
 
 /// The answer to a request without a body: 204.

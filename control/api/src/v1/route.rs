@@ -117,7 +117,7 @@ fn status(route: &Route, form: Form, created: bool) -> u16 {
 /// The description of the list that an operation returns a part of.
 fn listing<R: Routed>() -> Option<Listing> {
     let is_list = R::Answer::FORM == Form::List && R::ROUTE.method == Method::Get;
-    <R::Answer as Outcome>::Object::LISTING.filter(|_| is_list)
+    <R::Answer as Outcome>::Object::LISTING.filter(|it| is_list && it.in_parts)
 }
 
 /// The description of an operation.

@@ -1,12 +1,10 @@
 //! The event stream: server-sent events.
 
-use super::alert::Alert;
-use super::event::Event;
 use super::performance::Point;
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::{Problem, Problems};
-use array::Update;
+use array::{Alert, Event, Update};
 use axum::extract::State;
 use axum::response::sse::{self, KeepAlive, Sse};
 use serde::Serialize;

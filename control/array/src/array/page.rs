@@ -1,9 +1,7 @@
 //! Parts of long lists, in order of names: only the objects of the part are looked at, so that a page of ten thousand volumes costs
 //! what a page of a hundred costs.
 
-use crate::array::Array;
-use crate::shape::view::{Snapshot, Volume};
-use records::{Labels, Named, SnapshotEntry, Table, VolumeEntry};
+use records::{Labels, Named, Table};
 
 /// What the labels of an object must be: a key, and its value if one is wanted. All must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,18 +43,6 @@ pub(crate) trait Labelled: Named {
     fn labels(&self) -> &Labels;
 }
 
-impl Labelled for VolumeEntry {
-    fn labels(&self) -> &Labels {
-        &self.labels
-    }
-}
-
-impl Labelled for SnapshotEntry {
-    fn labels(&self) -> &Labels {
-        &self.labels
-    }
-}
-
 impl ListPage {
     /// The records of the part. Without a selector no others are looked up.
     pub(crate) fn of<'a, T: Labelled>(&self, table: &'a Table<T>) -> Listed<&'a T> {
@@ -68,21 +54,5 @@ impl ListPage {
         found.retain(|entry| self.selector.selects(entry.labels()));
         let total = found.len();
         Listed { items: found.into_iter().skip(self.skip).take(take).collect(), total }
-    }
-}
-
-impl Array {
-    /// Volumes by name.
-    pub(crate) fn volume_page(&self, page: &ListPage) -> Listed<Volume> {
-        let config = self.config();
-        let Listed { items, total } = page.of(&config.volumes);
-        Listed { items: self.volume_views(&config, &items), total }
-    }
-
-    /// Snapshots by name.
-    pub(crate) fn snapshot_page(&self, page: &ListPage) -> Listed<Snapshot> {
-        let config = self.config();
-        let Listed { items, total } = page.of(&config.snapshots);
-        Listed { items: items.into_iter().map(|entry| self.snapshot(&config, entry)).collect(), total }
     }
 }

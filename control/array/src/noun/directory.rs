@@ -2,33 +2,50 @@
 
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
-use crate::events::audit::Object;
 use crate::request::verbs;
+use crate::shape::{directory_settings, shapes, time};
 use crate::{Error, Result};
 use ::directory::Error as DirectoryError;
-use records::{DirectoryEntry, DirectoryId, DirectorySettings, Edit, Grant, Named, Record, Secret};
-use serde::Serialize;
+use records::{DirectoryEntry, DirectoryId, DirectorySettings, Edit, Grant, Named, Record, Secret, present};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Maximum number of directories.
 const MAX_DIRECTORIES: usize = 8;
 /// Maximum number of groups of a directory that have a role here.
 const MAX_GRANTS: usize = 64;
 
-/// A directory as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An identity provider or LDAP directory whose users can log in, in addition to the local users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Directory {
-    /// Its name.
+    /// Name; prefix of the names of its users.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub created: u64,
-    /// Which directory, and how it is asked.
+    /// Connection settings.
+    #[serde(serialize_with = "directory_settings::shown")]
+    #[schema(value_type = directory_settings::DirectorySettings)]
     pub settings: DirectorySettings,
-    /// The roles that groups are granted.
+    /// Roles granted to groups.
     pub grants: Vec<Grant>,
-    /// Whether it is asked.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// There is a secret.
+    /// Whether a secret is set. The secret is never returned.
     pub has_secret: bool,
+}
+
+/// Result of a test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DirectoryTest {
+    /// Result in words.
+    pub message: String,
+}
+
+shapes! {
+    Directory: "Directories" "Identity providers and LDAP directories." "Sorted by name";
+    DirectoryTest;
 }
 
 impl Directory {
@@ -38,93 +55,84 @@ impl Directory {
     }
 }
 
-/// A new directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NewDirectory {
-    /// Its name.
+/// A new identity provider or LDAP directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewDirectory)]
+pub struct CreateDirectory {
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: String,
-    /// Which directory, and how it is asked.
+    /// Connection settings.
+    #[serde(deserialize_with = "directory_settings::given")]
+    #[schema(value_type = directory_settings::DirectorySettings)]
     pub settings: DirectorySettings,
-    /// What it is depends on the settings.
+    /// Client secret, or password of `bind_dn`; `null` or omitted: none.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = Password)]
     pub secret: Option<Secret>,
-    /// The roles that groups are granted.
+    /// Roles granted to groups.
+    #[serde(default)]
     pub grants: Vec<Grant>,
-    /// Whether it is asked.
+    /// Whether it is enabled; default true.
+    #[serde(default = "yes")]
     pub enabled: bool,
 }
 
-/// What to change of a directory; what is none stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+fn yes() -> bool {
+    true
+}
+
+/// Changes to a directory. Omitted fields keep their values. Sessions of its users end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct DirectoryChange {
-    /// Another name.
+    /// New name.
     pub name: Option<String>,
-    /// Other settings, all of them. The secret goes, as it was meant for the old ones.
+    /// New settings, complete. The stored secret is discarded.
+    #[serde(default, deserialize_with = "directory_settings::some_given")]
+    #[schema(value_type = Option<directory_settings::DirectorySettings>)]
     pub settings: Option<DirectorySettings>,
-    /// Another secret, or none.
+    /// New secret; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = Password)]
     pub secret: Option<Option<Secret>>,
-    /// What groups may do, all of them.
+    /// Complete list of roles granted to groups.
     pub grants: Option<Vec<Grant>>,
-    /// Whether it is asked.
+    /// Whether it is enabled.
     pub enabled: Option<bool>,
 }
 
-/// All directories, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListDirectories;
-
-/// One of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowDirectory {
-    /// Its name.
-    pub name: String,
-}
-
-/// Let the users of a directory log in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CreateDirectory(pub Box<NewDirectory>);
-
-/// Change a directory; sessions of its users end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeDirectory {
-    /// Its name.
-    pub name: String,
-    /// What to change.
-    pub change: Box<DirectoryChange>,
-}
-
-/// Delete a directory; sessions of its users end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteDirectory {
-    /// Its name.
-    pub name: String,
-}
-
-/// Test whether a directory is reachable and accepts its settings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TestDirectory {
-    /// Its name.
-    pub name: String,
-}
-
 verbs! {
-    ListDirectories -> Vec<Directory>, Read "list" "directory", Admin
+    #![tag = "access"]
+
+    /// List identity providers and LDAP directories
+    ListDirectories {} -> Vec<Directory>, Read "list" "directory", Admin, at GET "/directories" says "The directories"
         => |tx, _| Ok(tx.array.config().directories.iter().map(Directory::of).collect());
-    ShowDirectory -> Directory, Read "show" "directory", Admin, about name
+    /// Get an identity provider or LDAP directory
+    ShowDirectory { name } -> Directory, Read "show" "directory", Admin, about name, at GET "/directories/{name}"
         => |tx, it| tx.array.config().directories.named(&it.name).map(Directory::of);
-    CreateDirectory -> Directory, Change "create" "directory", Admin,
-        of |it, _| Object::of(&["name"], &it.0.name)
-        => |tx, it| tx.create_directory(*it.0).await;
-    ChangeDirectory -> Directory, Change "change" "directory", Admin, about name
-        => |tx, it| tx.change_directory(&it.name, *it.change).await;
-    DeleteDirectory -> (), Change "delete" "directory", Admin, about name
+    /// Create an identity provider or LDAP directory
+    CreateDirectory -> Directory, Change "create" "directory", Admin, about name,
+        at POST "/directories" 201 says "The new directory"
+        => |tx, it| tx.create_directory(it).await;
+    /// Change an identity provider or LDAP directory
+    ChangeDirectory { name; body change: DirectoryChange } -> Directory, Change "change" "directory", Admin, about name,
+        at PATCH "/directories/{name}"
+        => |tx, it| tx.change_directory(&it.name, it.change).await;
+    /// Delete an identity provider or LDAP directory
+    DeleteDirectory { name } -> (), Change "delete" "directory", Admin, about name, at DELETE "/directories/{name}"
         => |tx, it| tx.delete_directory(&it.name).await;
-    TestDirectory -> String, Probe "test" "directory", Admin, about name
-        => |tx, it| tx.array.directories.test(&it.name).await;
+    /// Test the connection to an identity provider or LDAP directory
+    ///
+    /// The returned problem describes the failure.
+    TestDirectory { name } -> DirectoryTest, Probe "test" "directory", Admin, about name,
+        at POST "/directories/{name}/test" says "The test succeeded"
+        => |tx, it| Ok(DirectoryTest { message: tx.array.directories.test(&it.name).await? });
 }
 
 impl Transaction<'_> {
-    pub async fn create_directory(&mut self, new: NewDirectory) -> Result<Directory> {
-        let NewDirectory { name, settings, secret, grants, enabled } = new;
+    pub async fn create_directory(&mut self, new: CreateDirectory) -> Result<Directory> {
+        let CreateDirectory { name, settings, secret, grants, enabled } = new;
         check::name(DirectoryEntry::NOUN, &name)?;
         {
             let config = self.config();

@@ -5,25 +5,43 @@
 
 use crate::array::Array;
 use crate::array::transaction::Transaction;
-use crate::events::audit::Object;
 use crate::parts::machine::FoundDrive;
 use crate::parts::overwrite::{Words, refusal};
 use crate::request::verbs;
-use crate::shape::view::{self, Job, JobKind, JobState, called};
+use crate::shape::view::{Health, Job, JobKind, JobState, called};
+use crate::shape::{shapes, some_time, time};
 use crate::{Error, Result};
-use serde::Serialize;
-use shelf::pool::{Consent, DriveContents, DriveState, DriveStatus, Drives};
+use records::{Config, Scrub};
+use serde::{Deserialize, Serialize};
+use shelf::pool::{self, Consent, DriveContents, DriveStatus, Drives, PoolStatus};
 use std::path::Path;
+use utoipa::ToSchema;
 
-/// A drive that is to become a part of the array, and what of it may be overwritten.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct NewDrive {
-    /// Where it is: an absolute path of a block device or a file.
+/// A drive to add.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewDrive)]
+pub struct AddDrive {
+    /// Absolute path of a block device or file on the array's machine, preferably under `/dev/disk/by-id`.
     pub path: String,
-    /// Overwrite what is on it, if it is a block device and has no label of an array.
+    /// Overwrite a block device that is not blank. Its contents are destroyed. Never overwrites a drive with the label
+    /// of an Ashlar array.
+    #[serde(default)]
     pub force: bool,
-    /// Take it from the array with this identity, in 32 hex digits.
+    /// Overwrite a drive with the label of the Ashlar array with this identity (32 hex digits). That array can no longer
+    /// use it.
+    #[serde(default)]
     pub take_from_array: Option<String>,
+}
+
+/// Options for evacuating a drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Evacuation {
+    /// Evacuate even if fewer drive failures can be tolerated afterwards; see `evacuation_warning` of the drive. Without it,
+    /// such a request is refused with 409.
+    #[serde(default)]
+    pub accept_reduced_protection: bool,
 }
 
 /// How operators of a running array consent to have a drive overwritten.
@@ -33,79 +51,240 @@ const WORDS: Words = Words {
     force_files: false,
 };
 
-/// How the drives protect what is stored, and the last scrub.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowProtection;
-
-/// All drives, by slot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListDrives;
-
-/// Drives of the server that are not of the array, by path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListAvailableDrives;
-
-/// One drive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowDrive {
-    /// Its slot, or its path.
-    pub which: String,
+/// Protection state of the stored data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Protection {
+    /// Number of arbitrary drives that can still fail without data loss.
+    pub tolerates: usize,
+    /// Number of drive failures that the array is designed to tolerate. An alert is raised
+    /// while `tolerates` is less.
+    pub promises: usize,
+    /// Bytes of parity on the present drives once every segment is in use; `null` if the array has no drives. What is neither
+    /// parity nor usable capacity holds labels, the journal, checkpoints and the reserve for segment cleaning.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub parity_bytes: Option<u64>,
+    /// Segments in use.
+    pub segments: u32,
+    /// Segments with reduced redundancy.
+    pub segments_at_risk: u32,
+    /// Segments rebuilt since the array started.
+    pub rebuilt: u64,
+    /// Pages repaired since the array started.
+    pub repaired: u64,
+    /// Unrecoverable pages since the array started.
+    pub lost: u64,
+    /// Paths of former members of this array: drives that were replaced, or used without the others.
+    /// They are not read.
+    pub former_members: Vec<String>,
+    /// The current or last scrub; `null` if there was none.
+    pub scrub: Option<LastScrub>,
+    /// Time of the next scheduled scrub; `null` while one is running, and if none is scheduled.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_scrub: Option<u64>,
 }
 
-/// Add a drive to the array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct AddDrive(pub NewDrive);
-
-/// Evacuate a drive: move its data to the others, so that it can be removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct EvacuateDrive {
-    /// Its slot, or its path.
-    pub which: String,
-    /// Even if fewer drives may fail without loss after that.
-    pub accept_reduced_protection: bool,
+impl Protection {
+    pub(crate) fn of(pool: PoolStatus, scrub: Option<Scrub>, next_scrub: Option<u64>) -> Self {
+        Self {
+            tolerates: pool.tolerates,
+            promises: pool.failures_to_tolerate,
+            parity_bytes: pool.parity_bytes,
+            segments: pool.segments,
+            segments_at_risk: pool.degraded_segments,
+            rebuilt: pool.rebuilt_segments,
+            repaired: pool.repaired_pages,
+            lost: pool.lost_pages,
+            former_members: pool.former_drives,
+            scrub: scrub.map(LastScrub::of),
+            next_scrub,
+        }
+    }
 }
 
-/// Add a drive, and empty another one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReplaceDrive {
-    /// The slot or path of the other one.
-    pub which: String,
-    /// The new one.
-    pub new: NewDrive,
+/// A scrub: all data in use is read and verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Scrub)]
+pub struct LastScrub {
+    /// Start time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub started: u64,
+    /// End time; `null` while it is running.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended: Option<u64>,
+    /// Duration in seconds; `null` while it is running.
+    pub seconds: Option<u64>,
+    /// Whether it was cancelled.
+    pub cancelled: bool,
+    /// User who started it.
+    pub user: String,
+    /// Segments read.
+    pub segments: u64,
+    /// Bytes read, parity included.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub bytes: u64,
+    /// Pages with wrong contents.
+    pub errors: u64,
+    /// Pages repaired.
+    pub repaired: u64,
+    /// Unrecoverable pages.
+    pub lost: u64,
+}
+
+impl LastScrub {
+    fn of(scrub: Scrub) -> Self {
+        let Scrub { started, ended, cancelled, user, segments, bytes, errors, repaired, lost, .. } = scrub;
+        let seconds = ended.map(|ended| ended.saturating_sub(started));
+        Self { started, ended, seconds, cancelled, user, segments, bytes, errors, repaired, lost }
+    }
+}
+
+/// A drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Drive {
+    /// Slot, from 0.
+    pub slot: usize,
+    /// Path of the block device or file; `null` if it is absent.
+    pub path: Option<String>,
+    /// Identifier of the drive in this array: 32 hex digits.
+    pub id: String,
+    /// Size in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub size: u64,
+    /// Bytes in use by data and parity.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub used: u64,
+    /// State.
+    pub state: DriveState,
+    /// Whether it carries a journal copy.
+    pub journal: bool,
+    /// Bytes read since the array started.
+    pub read_bytes: u64,
+    /// Bytes written since the array started.
+    pub written_bytes: u64,
+    /// Failed reads since the array started.
+    pub read_errors: u64,
+    /// Slow reads that were reconstructed from the other drives since the array started.
+    pub slow_reads: u64,
+    /// Pages with wrong contents found since the array started.
+    pub bad_pages: u64,
+    /// Whether it is much slower than the others, so that reads are reconstructed from them.
+    pub slow: bool,
+    /// Reduction in protection that an evacuation would cause; `null` if none.
+    pub evacuation_warning: Option<String>,
+    /// Self-reported health (SMART).
+    pub health: Health,
+}
+
+impl Drive {
+    pub(crate) fn of(drive: DriveStatus, health: Health, evacuation_warning: Option<String>) -> Self {
+        Self {
+            slot: drive.slot,
+            path: drive.name,
+            id: format!("{:032x}", drive.drive),
+            size: drive.bytes,
+            used: drive.used_bytes,
+            state: match drive.state {
+                pool::DriveState::Online => DriveState::Online,
+                pool::DriveState::Evacuating => DriveState::Evacuating,
+                pool::DriveState::Failed | pool::DriveState::Empty => DriveState::Failed,
+            },
+            journal: drive.journal,
+            read_bytes: drive.read_bytes,
+            written_bytes: drive.written_bytes,
+            read_errors: drive.read_errors,
+            slow_reads: drive.slow_reads,
+            bad_pages: drive.bad_pages,
+            slow: drive.slow,
+            evacuation_warning,
+            health,
+        }
+    }
+}
+
+/// State of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DriveState {
+    /// Member of the array.
+    Online,
+    /// Being evacuated.
+    Evacuating,
+    /// Failed or absent; its data is rebuilt on the other drives.
+    Failed,
+}
+
+shapes! {
+    Drive: "Drives" "Drives." "Sorted by slot";
+    Protection;
 }
 
 verbs! {
-    ShowProtection -> view::Protection, Read "show" "protection", Viewer
+    #![tag = "drives"]
+
+    /// Get the protection state and the last scrub
+    ShowProtection {} -> Protection, Read "show" "protection", Viewer, at GET "/protection"
         => |tx, _| Ok(tx.array.protection(&tx.array.config()));
-    ListDrives -> Vec<view::Drive>, Read "list" "drive", Viewer
+    /// List drives
+    ListDrives {} -> Vec<Drive>, Read "list" "drive", Viewer, at GET "/drives"
         => |tx, _| Ok(tx.array.drives().into_iter().map(|drive| tx.array.with_health(drive)).collect());
-    ListAvailableDrives -> Vec<FoundDrive>, Read "list" "drive", Admin
+    /// List block devices that could be added
+    ///
+    /// Nothing is written to them. Loop devices, device-mapper and md devices are left out.
+    ListAvailableDrives {} -> Vec<FoundDrive>, Read "list" "drive", Admin, at GET "/drives/available"
+        says "The block devices"
         => |tx, _| {
             let members = tx.array.drives().into_iter().filter_map(|drive| drive.name).collect();
             Ok(tx.array.parts.machine.find_drives(members).await)
         };
-    ShowDrive -> view::Drive, Read "show" "drive", Viewer, about which
-        => |tx, it| tx.array.show_drive(&it.which);
-    AddDrive -> view::Drive, Change "add" "drive", Admin, of |it, _| Object::of(&["path"], &it.0.path)
-        => |tx, it| tx.add_drive(it.0).await;
-    EvacuateDrive -> Job, Change "evacuate" "drive", Admin, about which
-        => |tx, it| tx.evacuate_drive(&it.which, it.accept_reduced_protection).await;
-    ReplaceDrive -> view::Drive, Change "replace" "drive", Admin, about which
-        => |tx, it| tx.replace_drive(&it.which, it.new).await;
+    /// Get a drive
+    ShowDrive {
+        /// Slot or path
+        slot
+    } -> Drive, Read "show" "drive", Viewer, about slot, at GET "/drives/{slot}"
+        => |tx, it| tx.array.show_drive(&it.slot);
+    /// Add a drive to the array
+    AddDrive -> Drive, Change "add" "drive", Admin, about path, at POST "/drives" 201
+        => |tx, it| tx.add_drive(it).await;
+    /// Evacuate a drive
+    ///
+    /// Moves its data to the other drives. Returns the job; when it completes, the drive is no longer a member of the array.
+    EvacuateDrive {
+        /// Slot or path
+        slot;
+        optional change: Evacuation
+    } -> Job, Change "evacuate" "drive", Admin, about slot, at POST "/drives/{slot}/evacuate" 202 says "The job"
+        => |tx, it| tx.evacuate_drive(&it.slot, it.change.accept_reduced_protection).await;
+    /// Replace a drive
+    ///
+    /// Adds a new drive and evacuates the old one. The data of a failed drive is rebuilt automatically.
+    ReplaceDrive {
+        /// Slot or path of the old drive
+        slot;
+        body new: AddDrive
+    } -> Drive, Change "replace" "drive", Admin, about slot, at POST "/drives/{slot}/replace" 201
+        says "The new drive"
+        => |tx, it| tx.replace_drive(&it.slot, it.new).await;
 }
 
 impl Array {
+    /// How what is stored is protected now.
+    pub(crate) fn protection(&self, config: &Config) -> Protection {
+        Protection::of(self.parts.pool.status(), self.scrubs.last(config), self.scrubs.next(config))
+    }
+
     pub(crate) fn drives(&self) -> Vec<DriveStatus> {
         self.parts.pool.status().drives
     }
 
-    pub(crate) fn with_health(&self, status: DriveStatus) -> view::Drive {
-        let health = self.health.of(status.drive);
-        let evacuation_warning = self.evacuation_warning(&status);
-        view::Drive { status, health, evacuation_warning }
+    pub(crate) fn with_health(&self, status: DriveStatus) -> Drive {
+        let (health, warning) = (self.health.of(status.drive), self.evacuation_warning(&status));
+        Drive::of(status, health, warning)
     }
 
-    pub(crate) fn show_drive(&self, which: &str) -> Result<view::Drive> {
+    pub(crate) fn show_drive(&self, which: &str) -> Result<Drive> {
         Ok(self.with_health(self.drive(which)?))
     }
 
@@ -140,7 +319,7 @@ fn check_path(path: &str) -> Result<()> {
     Ok(())
 }
 
-impl NewDrive {
+impl AddDrive {
     fn consent(&self) -> Result<Consent> {
         let array = |id: &String| {
             let hex = Some(id).filter(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -166,13 +345,13 @@ impl Transaction<'_> {
             .ok_or_else(|| Error::precondition("the store of this array has no drives that are managed here"))
     }
 
-    pub async fn add_drive(&mut self, new: NewDrive) -> Result<view::Drive> {
+    pub async fn add_drive(&mut self, new: AddDrive) -> Result<Drive> {
         let slot = self.bring_drive(&new).await?;
         self.done("drive.added", "drive", &new.path, &format!("was added as slot {slot}"));
         self.array.show_drive(&slot.to_string())
     }
 
-    async fn bring_drive(&mut self, new: &NewDrive) -> Result<usize> {
+    async fn bring_drive(&mut self, new: &AddDrive) -> Result<usize> {
         let path = &*new.path;
         check_path(path)?;
         let consent = new.consent()?;
@@ -233,8 +412,8 @@ impl Transaction<'_> {
     ) -> Result<()> {
         let called = called(drive);
         match drive.state {
-            DriveState::Online => {}
-            DriveState::Evacuating => {
+            pool::DriveState::Online => {}
+            pool::DriveState::Evacuating => {
                 return Err(Error::conflict(format!("{called} is being evacuated already")));
             }
             _ => {
@@ -255,7 +434,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    pub async fn replace_drive(&mut self, which: &str, new: NewDrive) -> Result<view::Drive> {
+    pub async fn replace_drive(&mut self, which: &str, new: AddDrive) -> Result<Drive> {
         let old = self.array.drive(which)?;
         // A drive was added for the one that is evacuated: protection stays what it was.
         let floor = self.drives()?.min_tolerates_after_evacuation();
@@ -268,7 +447,7 @@ impl Transaction<'_> {
             &format!("was added as slot {slot} in place of slot {}", old.slot),
         );
         // The data of a failed drive are rebuilt without an evacuation.
-        if old.state == DriveState::Online
+        if old.state == pool::DriveState::Online
             && let Err(error) = self.empty_drive(&old, floor, None).await
         {
             let message = format!("{path} is in slot {slot} now, but {error}");

@@ -1,17 +1,65 @@
 //! Volume groups: volumes that share quotas, a reduction policy and QoS limits.
 
+use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
 use crate::request::verbs;
+use crate::service::quotas::mapped;
 use crate::shape::ensure::{Ensured, Existing};
-use crate::shape::view::Group;
+use crate::shape::{shapes, time};
 use crate::{Error, Result};
+use block::Disk;
 use records::{
-    Edit, GroupEntry, GroupId, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, Record,
-    Stage, Subject, VolumeEntry, present,
+    Config, Edit, GroupEntry, GroupId, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange,
+    Record, Stage, Subject, VolumeEntry, present,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// A volume group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Group {
+    /// Name.
+    pub name: String,
+    /// Permanent identifier: 16 hex digits.
+    #[schema(value_type = String)]
+    pub id: GroupId,
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created: u64,
+    /// Mapped bytes above which operators and hosts are warned; `null`: no quota.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub soft_quota: Option<u64>,
+    /// Mapped bytes above which writes that need new space fail, checked once a second; `null`: no quota.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub hard_quota: Option<u64>,
+    /// Volumes.
+    pub volumes: Vec<String>,
+    /// Provisioned bytes: sum of the volume sizes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub provisioned: u64,
+    /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub mapped: u64,
+    /// Whether the soft quota is exceeded.
+    pub soft_quota_crossed: bool,
+    /// Whether the hard quota is reached, so that writes that need new space fail.
+    pub hard_quota_reached: bool,
+    /// Data reduction settings of its volumes, unless a volume overrides them.
+    #[serde(serialize_with = "Policy::whole")]
+    pub policy: Policy,
+    /// QoS limits shared by its volumes.
+    #[serde(serialize_with = "Limits::whole")]
+    pub limits: Limits,
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub labels: Labels,
+}
+
+shapes! {
+    Group: "Groups" "Volume groups." "Sorted by name", labels;
+}
 
 /// A new volume group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -112,6 +160,35 @@ impl CreateGroup {
         let Self { name, soft_quota, hard_quota, policy, limits, labels } = self;
         let (soft_quota, hard_quota) = (soft_quota.map(Some), hard_quota.map(Some));
         (name, GroupChange { name: None, soft_quota, hard_quota, policy, limits, labels })
+    }
+}
+
+impl Array {
+    /// Every volume group, by name.
+    pub(crate) fn groups(&self, config: &Config) -> Vec<Group> {
+        config.groups.iter().map(|entry| self.group(config, entry)).collect()
+    }
+
+    /// One volume group.
+    pub(crate) fn group(&self, config: &Config, entry: &GroupEntry) -> Group {
+        let members: Vec<&VolumeEntry> = config.members(entry.id).collect();
+        let disks = members.iter().filter_map(|volume| self.parts.engine.volume(volume.id));
+        let (soft_quota_crossed, hard_quota_reached) = self.quotas.state(entry.id);
+        Group {
+            id: entry.id,
+            name: entry.name.clone(),
+            created: entry.created,
+            soft_quota: entry.soft_quota,
+            hard_quota: entry.hard_quota,
+            volumes: members.iter().map(|volume| volume.name.clone()).collect(),
+            provisioned: disks.map(|disk| disk.geometry().bytes()).sum(),
+            mapped: mapped(&self.parts.engine, members.iter().map(|volume| volume.id)),
+            soft_quota_crossed,
+            hard_quota_reached,
+            policy: entry.policy,
+            limits: entry.limits,
+            labels: entry.labels.clone(),
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! Hosts and host groups: initiators, CHAP, membership.
 
+use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
+use crate::noun::connection::Connection;
 use crate::noun::connection::noun_of_disk;
+use crate::parts::fibre_channel::FibreChannelNexus;
+use crate::parts::target_ports::iscsi_sessions;
 use crate::request::verbs;
 use crate::shape::ensure::{Ensured, Existing};
-use crate::shape::view::some_of;
-use crate::shape::view::{Host, HostGroup};
+use crate::shape::view::{RefusedLogin, some_of};
+use crate::shape::{shapes, time};
 use crate::{Error, Result};
 use records::{
     Chap, Config, ConnectionEntry, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, Labels,
@@ -15,6 +19,80 @@ use records::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::{IntoParams, ToSchema};
+
+/// A host. Secrets are never shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Host {
+    /// Name.
+    pub name: String,
+    /// Permanent identifier: 16 hex digits.
+    #[schema(value_type = String)]
+    pub id: HostId,
+    /// iSCSI initiator names, in lower case.
+    pub initiators: Vec<String>,
+    /// NVMe qualified names (NQNs) for NVMe/TCP.
+    pub nqns: Vec<String>,
+    /// N_Port names (WWPNs) for Fibre Channel, as pairs of hexadecimal digits with colons.
+    pub wwpns: Vec<String>,
+    /// CHAP user of the host; `null` if CHAP is not required.
+    pub chap_user: Option<String>,
+    /// CHAP user of the array (mutual CHAP); `null` if mutual CHAP is off.
+    pub mutual_user: Option<String>,
+    /// The host must authenticate over NVMe/TCP with its DH-HMAC-CHAP secret.
+    pub dhchap: bool,
+    /// The array has a DH-HMAC-CHAP secret of its own, with which it authenticates if the host asks.
+    pub dhchap_controller: bool,
+    /// The host has a PSK and must use TLS over NVMe/TCP.
+    pub tls: bool,
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created: u64,
+    /// Host group; `null` if it is in none.
+    pub host_group: Option<String>,
+    /// Permanent identifier of the host group.
+    #[schema(value_type = Option<String>)]
+    pub host_group_id: Option<HostGroupId>,
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub labels: Labels,
+    /// Connected volumes and snapshots, including those of its host group.
+    pub connections: Vec<Connection>,
+    /// Current number of iSCSI sessions, at the portals of all controllers.
+    pub sessions: usize,
+    /// Current number of NVMe/TCP controllers.
+    pub controllers: usize,
+    /// Current number of Fibre Channel sessions: pairs of an initiator port and a target port.
+    pub fibre_channel_sessions: usize,
+    /// Refused iSCSI log-ins of its initiators, most recent first.
+    pub refused_logins: Vec<RefusedLogin>,
+}
+
+/// A host group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct HostGroup {
+    /// Name.
+    pub name: String,
+    /// Permanent identifier: 16 hex digits.
+    #[schema(value_type = String)]
+    pub id: HostGroupId,
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created: u64,
+    /// Hosts.
+    pub hosts: Vec<String>,
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub labels: Labels,
+    /// Volumes and snapshots connected to all of its hosts.
+    pub connections: Vec<Connection>,
+}
+
+shapes! {
+    Host: "Hosts" "Hosts." "Sorted by name", labels;
+    HostGroup: "HostGroups" "Host groups." "Sorted by name", labels;
+}
 
 /// A new host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -183,6 +261,96 @@ impl CreateHostGroup {
         let hosts = config.hosts_of(Peer::HostGroup(entry.id));
         let hosts = Some(hosts.iter().map(|host| host.name.clone()).collect());
         Self { name: entry.name.clone(), hosts, labels: entry.labels.clone().into() }
+    }
+}
+
+impl Array {
+    /// Every host, by name; with an initiator name only the one that has it.
+    pub(crate) fn hosts(&self, config: &Config, initiator: Option<&str>) -> crate::Result<Vec<Host>> {
+        let normalised = |name: &str| match export::parse_wwpn(name) {
+            Some(wwpn) => Ok(export::shown_wwpn(wwpn)),
+            None if name.starts_with("nqn.") => Ok(name.to_owned()),
+            None => crate::configuration::check::initiator(name),
+        };
+        let name = initiator.map(normalised).transpose()?;
+        let wanted =
+            |host: &&HostEntry| name.as_ref().is_none_or(|it| host.port_names().any(|known| known == it));
+        let (sessions, nexuses) = (iscsi_sessions(&self.parts.target), self.parts.fibre_channel.nexuses());
+        let hosts = config.hosts.iter().filter(wanted);
+        Ok(hosts.map(|entry| self.host_with(config, entry, (&sessions, &nexuses))).collect())
+    }
+
+    /// One host.
+    pub(crate) fn host(&self, config: &Config, entry: &HostEntry) -> Host {
+        let (sessions, nexuses) = (iscsi_sessions(&self.parts.target), self.parts.fibre_channel.nexuses());
+        self.host_with(config, entry, (&sessions, &nexuses))
+    }
+
+    fn host_with(
+        &self,
+        config: &Config,
+        entry: &HostEntry,
+        (sessions, nexuses): (&[(String, u16)], &[FibreChannelNexus]),
+    ) -> Host {
+        let seen = |it: &ConnectionEntry| {
+            let (host, host_id) = (Some(entry.name.clone()), Some(entry.id));
+            Some(Connection { host, host_id, ..self.connection(config, it)? })
+        };
+        let mut connections: Vec<_> = config.seen_by(entry.id).filter_map(seen).collect();
+        connections.sort_by_key(|it| it.lun);
+        let own = |(initiator, _): &&(String, u16)| entry.initiators.contains(initiator);
+        let group = config.group_of(entry.id);
+        Host {
+            id: entry.id,
+            name: entry.name.clone(),
+            initiators: entry.initiators.clone(),
+            nqns: entry.nqns.clone(),
+            wwpns: entry.wwpns.clone(),
+            chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
+            mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
+            dhchap: entry.dhchap.is_some(),
+            dhchap_controller: entry.dhchap_controller.is_some(),
+            tls: entry.tls_psk.is_some(),
+            created: entry.created,
+            host_group: group.map(|group| group.name.clone()),
+            host_group_id: group.map(|group| group.id),
+            labels: entry.labels.clone(),
+            connections,
+            sessions: sessions.iter().filter(own).count(),
+            controllers: self
+                .parts
+                .subsystem
+                .controllers()
+                .iter()
+                .filter(|it| entry.nqns.contains(&it.host))
+                .count(),
+            fibre_channel_sessions: nexuses
+                .iter()
+                .filter(|it| it.is_logged_in && entry.wwpns.contains(&it.initiator))
+                .count(),
+            refused_logins: self.logins.refused(config, Some(&entry.name)),
+        }
+    }
+
+    /// Every host group, by name.
+    pub(crate) fn host_groups(&self, config: &Config) -> Vec<HostGroup> {
+        config.host_groups.iter().map(|entry| self.host_group(config, entry)).collect()
+    }
+
+    /// One host group.
+    pub(crate) fn host_group(&self, config: &Config, entry: &HostGroupEntry) -> HostGroup {
+        let mut hosts: Vec<_> =
+            config.hosts_of(Peer::HostGroup(entry.id)).iter().map(|host| host.name.clone()).collect();
+        hosts.sort();
+        let seen = config.connections.of_peer(Peer::HostGroup(entry.id));
+        HostGroup {
+            id: entry.id,
+            name: entry.name.clone(),
+            created: entry.created,
+            hosts,
+            labels: entry.labels.clone(),
+            connections: seen.filter_map(|entry| self.connection(config, entry)).collect(),
+        }
     }
 }
 

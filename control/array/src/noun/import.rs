@@ -5,7 +5,7 @@
 
 use crate::array::transaction::{EmptyVolume, Transaction};
 use crate::noun::connection::{CreateConnection, PeerName};
-use crate::noun::directory::{DirectoryChange, NewDirectory};
+use crate::noun::directory::{CreateDirectory, DirectoryChange};
 use crate::noun::document::{
     ConfigurationDocument, ConnectionItem, DirectoryItem, HostItem, SettingsItem, TargetItem, UserItem,
     VolumeItem,
@@ -22,6 +22,7 @@ use records::{Chap, Labels, LabelsChange, LimitsChange, PolicyChange, Secret};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use utoipa::ToSchema;
 
 /// The configuration as one document, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,30 +47,31 @@ pub struct Import {
 }
 
 /// What an import does with one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ImportStep {
-    /// The object, such as `volume/db1`.
+    /// Object, such as `volume/db1`.
     pub object: String,
-    /// What happens.
+    /// Action.
     pub action: ImportAction,
-    /// What else there is to say: the fields that differ, what is missing, or why it failed.
+    /// Fields that differ, missing secret, or reason; `null` if there is nothing else to say.
     pub detail: Option<String>,
 }
 
-/// What happens with an object of a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Action of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ImportAction {
     /// It is created.
     Create,
-    /// It is there with equal properties.
+    /// It exists with equal properties.
     Unchanged,
-    /// It is there with others, and stays as it is.
+    /// It exists with other properties, and keeps them.
     Differs,
-    /// It is there with others, and takes those of the document, as it was named.
+    /// It exists with other properties, and takes those of the document.
     Overwrite,
-    /// It needs a secret, which the document does not have: nothing happens.
+    /// The document lacks a secret: nothing happens.
     NeedsSecret,
-    /// It can't be changed by an import: nothing happens.
+    /// An import can't change it: nothing happens.
     ByHand,
     /// It could not be created or changed.
     Failed,
@@ -635,7 +637,7 @@ impl Item for DirectoryItem {
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
         let Self { name, settings, grants, enabled, secret, .. } = self;
-        tx.create_directory(NewDirectory { name, settings, secret, grants, enabled }).await.map(drop)
+        tx.create_directory(CreateDirectory { name, settings, secret, grants, enabled }).await.map(drop)
     }
 
     async fn change(self, _: &Self, tx: &mut Transaction<'_>) -> Result<()> {

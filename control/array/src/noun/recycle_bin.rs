@@ -4,16 +4,58 @@ use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
 use crate::events::audit::Object;
+use crate::noun::snapshot::Snapshot;
+use crate::noun::volume::Volume;
 use crate::request::verbs;
 use crate::service::caller::Caller;
-use crate::shape::shapes;
 use crate::shape::view::some_of;
-use crate::shape::view::{BinnedDisk, Snapshot, Volume};
+use crate::shape::{digits, shapes, time};
 use crate::{Error, Result};
-use block::DiskId;
+use block::{Disk, DiskId};
 use records::{Config, DiskEntry, Edit, Role, Stage, Subject};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// A volume or snapshot in the recycle bin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct BinnedDisk {
+    /// Permanent identifier: 32 hex digits.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
+    pub id: DiskId,
+    /// Volume or snapshot.
+    pub kind: DiskKind,
+    /// Name before it was deleted.
+    pub name: String,
+    /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub size: u64,
+    /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub mapped: u64,
+    /// Deletion time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub deleted: u64,
+    /// Time at which its data is eradicated.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub eradicated_after: u64,
+}
+
+/// Kind of deleted item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskKind {
+    /// A volume.
+    Volume,
+    /// A snapshot.
+    Snapshot,
+}
+
+shapes! {
+    BinnedDisk: "RecycleBin" "The contents of the recycle bin." "Newest last";
+}
 
 /// Options for restoring an item from the recycle bin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -191,6 +233,29 @@ impl Transaction<'_> {
 }
 
 impl Array {
+    /// What is in the recycle bin, the newest last.
+    pub(crate) fn bin(&self, config: &Config) -> Vec<BinnedDisk> {
+        let view = |entry: DiskEntry| {
+            let disk = self.parts.engine.volume(entry.id());
+            let deleted = entry.binned()?;
+            Some(BinnedDisk {
+                id: entry.id(),
+                kind: match entry {
+                    DiskEntry::Volume(_) => DiskKind::Volume,
+                    DiskEntry::Snapshot(_) => DiskKind::Snapshot,
+                },
+                name: entry.name().to_owned(),
+                size: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
+                mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
+                deleted,
+                eradicated_after: deleted.saturating_add(config.settings.bin_seconds),
+            })
+        };
+        let mut bin: Vec<_> = config.binned().filter_map(view).collect();
+        bin.sort_by(|a, b| (a.deleted, &a.name, a.id).cmp(&(b.deleted, &b.name, b.id)));
+        bin
+    }
+
     /// Eradicates what was in the recycle bin for long enough.
     pub(crate) async fn empty_bin(&self) {
         if self.clock.expiry_stands_still() {

@@ -2,13 +2,12 @@
 
 use crate::request::verbs;
 use crate::shape::view::RefusedLogin;
-use serde::Serialize;
-
-/// Log-ins that were refused, of known and unknown initiators, the last one first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListRefusedLogins;
 
 verbs! {
-    ListRefusedLogins -> Vec<RefusedLogin>, Read "list" "refused log-in", Viewer
+    #![tag = "hosts"]
+
+    /// List refused log-ins of the last seven days, of hosts and of unknown initiators
+    ListRefusedLogins {} -> Vec<RefusedLogin>, Read "list" "refused log-in", Viewer, at GET "/refused-logins"
+        says "The refused log-ins since the array was started"
         => |tx, _| Ok(tx.array.logins.refused(&tx.array.config(), None));
 }

@@ -14,7 +14,7 @@ use crate::service::caller::Caller;
 use crate::service::remote_arrays::{LinkStatus, PAIRING_KEY_SECONDS};
 use crate::service::windows;
 use crate::shape::window::{BandwidthWindow, limits};
-use crate::shape::{shapes, time};
+use crate::shape::{exposed, shapes, time};
 use crate::{Error, Result};
 use history::Severity;
 use records::{
@@ -71,22 +71,23 @@ pub struct RemoteArray {
 
 shapes! {
     RemoteArray: "RemoteArrays" "Remote arrays." "Sorted by name";
+    PairingKey;
 }
 
-/// A key by which another array can be paired with this one, once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A pairing key. It can be used once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PairingKey {
-    /// The key.
+    /// The key, to be entered on the other array.
+    #[serde(serialize_with = "exposed")]
+    #[schema(value_type = String, format = Password)]
     pub key: Secret,
-    /// The port at which this array listens for the other.
+    /// Port at which this array listens for the other.
     pub port: u16,
-    /// Until when it can be used, in seconds since 1970.
+    /// Time until which it can be used.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
     pub expires: u64,
 }
-
-/// Create a pairing key, to be entered on another array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CreatePairingKey;
 
 /// A pairing with another array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -139,7 +140,11 @@ verbs! {
             let config = tx.array.config();
             config.remote_arrays.named(&it.name).map(|found| tx.array.remote_array(&config, found))
         };
-    CreatePairingKey -> PairingKey, Change "create" "pairing key", Admin
+    /// Create a pairing key
+    ///
+    /// To be entered on another array within an hour, once.
+    CreatePairingKey {} -> PairingKey, Change "create" "pairing key", Admin,
+        at POST "/pairing-keys" 201 says "The key, which is not shown again"
         => |tx, _| tx.create_pairing_key().await;
     /// Pair with a remote array
     ///

@@ -5,12 +5,13 @@
 use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
+use crate::noun::connection::Connection;
 use crate::request::verbs;
 use crate::service::mirrors::{check_mode, set_mode};
 use crate::service::replication_env::ReplicationEnv;
 use crate::service::replication_status::ReplicationStatus;
 use crate::service::{point_retention, windows};
-use crate::shape::view::{Connection, SubjectName};
+use crate::shape::view::SubjectName;
 use crate::shape::window::WeeklyWindow;
 use crate::shape::{digits, shapes, some_digits, time};
 use crate::{Error, Result};

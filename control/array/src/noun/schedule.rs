@@ -10,11 +10,13 @@
 use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
+use crate::noun::snapshot::Snapshot;
 use crate::noun::snapshot::Wanted;
 use crate::request::verbs;
 use crate::service::caller::Caller;
-use crate::service::schedules::{ScheduleChange, due, expired, is_ahead, set, zone_of};
-use crate::shape::view::{Schedule, Snapshot, SubjectName};
+use crate::service::schedules::{ScheduleChange, due, expired, is_ahead, next_run, set, zone_of};
+use crate::shape::view::SubjectName;
+use crate::shape::{shapes, some_time, time};
 use crate::{Error, Result};
 use history::Severity;
 use records::{
@@ -23,6 +25,44 @@ use records::{
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// A snapshot schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Schedule {
+    /// Name.
+    pub name: String,
+    /// Permanent identifier: 16 hex digits.
+    #[schema(value_type = String)]
+    pub id: ScheduleId,
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created: u64,
+    /// Volume to snapshot; `null` for a group.
+    pub volume: Option<String>,
+    /// Volume group to snapshot, consistent across its volumes; `null` for a volume.
+    pub group: Option<String>,
+    /// Rules. Rules that are due at the same time share one snapshot; it is eradicated when no rule retains it.
+    pub rules: Vec<Rule>,
+    /// Retention lock: seconds during which a snapshot cannot be deleted.
+    pub immutable_seconds: u64,
+    /// Whether the schedule is active.
+    pub enabled: bool,
+    /// Next run; `null`: never.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next: Option<u64>,
+    /// Time of its newest snapshot; `null` if it has none.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last: Option<u64>,
+    /// Number of its snapshots.
+    pub snapshots: usize,
+}
+
+shapes! {
+    Schedule: "Schedules" "Schedules." "Sorted by name";
+}
 
 /// A new schedule for a `volume` or a `group`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -231,6 +271,30 @@ impl Transaction<'_> {
 }
 
 impl Array {
+    /// Every schedule, by name.
+    pub(crate) fn list_schedules(&self, config: &Config) -> Vec<Schedule> {
+        config.schedules.iter().map(|entry| self.schedule(config, entry)).collect()
+    }
+
+    /// One schedule.
+    pub(crate) fn schedule(&self, config: &Config, entry: &ScheduleEntry) -> Schedule {
+        let own = || config.snapshots.iter().filter(|snapshot| snapshot.schedule == Some(entry.id));
+        let (volume, group) = config.subject_names(entry.subject);
+        Schedule {
+            id: entry.id,
+            name: entry.name.clone(),
+            created: entry.created,
+            volume,
+            group,
+            rules: entry.rules.clone(),
+            immutable_seconds: entry.immutable,
+            enabled: entry.enabled,
+            next: next_run(entry, &zone_of(&config.settings)),
+            last: own().map(|snapshot| snapshot.created).max(),
+            snapshots: own().count(),
+        }
+    }
+
     /// Runs what is due.
     pub(crate) async fn run_schedules(&self) {
         let (now, uptime) = (self.clock.schedule_now(), self.env.uptime_seconds());

@@ -3,18 +3,21 @@
 
 use crate::array::Array;
 use crate::array::page::ListPage;
+use crate::array::page::{Labelled, Listed};
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
 use crate::events::audit::Object;
+use crate::noun::connection::Connection;
 use crate::noun::volume::Deletion;
 use crate::request::verbs;
 use crate::shape::ensure::{Ensured, Existing};
-use crate::shape::view::{Difference, DifferentExtent, Snapshot, SubjectName, some_of};
-use crate::shape::{rfc3339, some_time};
+use crate::shape::view::{SubjectName, some_of};
+use crate::shape::{digits, rfc3339, shapes, sixteen_digits, some_time, time};
 use crate::{Error, Result};
 use block::{Disk, DiskId, Provisioning};
 use records::{
-    DiskEntry, Edit, Labels, LabelsChange, Record, ScheduleEntry, SnapshotEntry, Stage, Topic, VolumeEntry,
+    Config, DiskEntry, Edit, Labels, LabelsChange, Record, ScheduleEntry, SnapshotEntry, Stage, Topic,
+    VolumeEntry,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -26,6 +29,86 @@ const USUAL_EXTENTS: usize = 1000;
 const MAX_EXTENTS: usize = 100_000;
 /// Maximum number of volumes of one set of snapshots that is not of a group.
 const MAX_SOURCES: usize = 1000;
+
+/// A snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Snapshot {
+    /// Name.
+    pub name: String,
+    /// Permanent identifier: 32 hex digits.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
+    pub id: DiskId,
+    /// Source volume; `null` if it has been deleted.
+    pub source: Option<String>,
+    /// Permanent identifier of the source volume, even if that has been deleted.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
+    pub source_id: DiskId,
+    /// Schedule that took it; `null` if taken manually or the schedule has been deleted.
+    pub schedule: Option<String>,
+    /// Snapshot set: sixteen hex digits, equal for snapshots taken at the same instant.
+    #[serde(serialize_with = "sixteen_digits")]
+    #[schema(value_type = String)]
+    pub set: u64,
+    /// Time at which it was taken.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created: u64,
+    /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub size: u64,
+    /// Logical block length in bytes: 512 or 4096.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub block_size: u32,
+    /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub mapped: u64,
+    /// Whether hosts can write to it.
+    pub writable: bool,
+    /// Retention lock: it cannot be deleted or changed before this time; `null`: not locked.
+    #[serde(serialize_with = "some_time")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub retain_until: Option<u64>,
+    /// Identifier reported to hosts (NAA, VPD page 83h).
+    pub naa: String,
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub labels: Labels,
+    /// Connections to hosts and host groups.
+    pub connections: Vec<Connection>,
+}
+
+/// A page of differing extents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Difference {
+    /// Differing extents by offset. May include extents rewritten with equal data.
+    pub items: Vec<DifferentExtent>,
+    /// Start offset of the next page in bytes; `null` at the end. A page without items may be followed by others.
+    pub next: Option<u64>,
+}
+
+/// A differing extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DifferentExtent {
+    /// Offset in bytes.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Whether it is mapped; otherwise it reads as zeros.
+    pub mapped: bool,
+}
+
+shapes! {
+    Snapshot: "Snapshots" "Snapshots." "Sorted by name", labels;
+    Difference;
+}
+
+impl Labelled for SnapshotEntry {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
 
 /// A snapshot to be taken.
 pub(crate) struct Wanted {
@@ -395,6 +478,37 @@ impl Transaction<'_> {
 }
 
 impl Array {
+    /// One snapshot with those that see it.
+    pub(crate) fn snapshot(&self, config: &Config, entry: &SnapshotEntry) -> Snapshot {
+        let disk = self.parts.engine.disk(entry.id);
+        Snapshot {
+            id: entry.id,
+            name: entry.name.clone(),
+            source: config.volumes.get(entry.source).map(|volume| volume.name.clone()),
+            source_id: entry.source,
+            schedule: entry.schedule.and_then(|id| Some(config.schedules.get(id)?.name.clone())),
+            set: entry.set,
+            created: entry.created,
+            size: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
+            block_size: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
+            mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
+            writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
+            retain_until: disk
+                .map(|disk| disk.kept_until)
+                .filter(|until| *until > self.clock.retention_now()),
+            naa: scsi::naa(entry.id),
+            labels: entry.labels.clone(),
+            connections: self.connections_of(config, entry.id),
+        }
+    }
+
+    /// Snapshots by name.
+    pub(crate) fn snapshot_page(&self, page: &ListPage) -> Listed<Snapshot> {
+        let config = self.config();
+        let Listed { items, total } = page.of(&config.snapshots);
+        Listed { items: items.into_iter().map(|entry| self.snapshot(&config, entry)).collect(), total }
+    }
+
     /// What differs between two disks, from a byte on; as far as one answer goes.
     pub(crate) async fn compare(&self, name: &str, of: Comparison) -> Result<Difference> {
         let Comparison { base, offset, limit } = of;

@@ -2,18 +2,25 @@
 
 use crate::array::Array;
 use crate::array::page::ListPage;
+use crate::array::page::{Labelled, Listed};
+use crate::array::projection::RECENT_SECONDS;
 use crate::array::transaction::{EmptyVolume, Transaction};
 use crate::configuration::check;
 use crate::events::audit::Object;
+use crate::noun::connection::Connection;
 use crate::request::verbs;
 use crate::service::caller::Caller;
 use crate::shape::ensure::{Ensured, Existing};
-use crate::shape::view::{Volume, some_of};
+use crate::shape::policy::{PolicyInForce, policy_of};
+use crate::shape::view::{MeasuredReduction, some_of};
+use crate::shape::work::RecentPerformance;
+use crate::shape::{digits, shapes, some_digits, time};
 use crate::{Error, Result};
 use block::{Disk, DiskId, Geometry};
+use history::Sample;
 use records::{
-    DiskEntry, Edit, GroupId, Labels, LabelsChange, LimitsChange, PolicyChange, Record, Stage, Topic,
-    VolumeEntry, present,
+    Config, DiskEntry, Edit, GroupId, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange,
+    Record, Stage, Topic, VolumeEntry, present,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,6 +29,83 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Volumes that are created in one step: their records fit into one batch of the journal.
 pub(crate) const VOLUMES_PER_STEP: usize = 64;
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Volume {
+    /// Name.
+    pub name: String,
+    /// Permanent identifier: 32 hex digits.
+    #[serde(serialize_with = "digits")]
+    #[schema(value_type = String)]
+    pub id: DiskId,
+    /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub size: u64,
+    /// Logical block length in bytes: 512 or 4096.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub block_size: u32,
+    /// Mapped (written and not unmapped) bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub mapped: u64,
+    /// Identifier reported to hosts (NAA, VPD page 83h).
+    pub naa: String,
+    /// Creation time.
+    #[serde(serialize_with = "time")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created: u64,
+    /// Volume group; `null` if it is in none.
+    pub group: Option<String>,
+    /// Permanent identifier of the volume group.
+    #[schema(value_type = Option<String>)]
+    pub group_id: Option<GroupId>,
+    /// Volume or snapshot that it was cloned from; `null` if it is no clone, or the source has been deleted.
+    pub source: Option<String>,
+    /// Permanent identifier of the volume or snapshot that it was cloned from, even if that has been deleted.
+    #[serde(serialize_with = "some_digits")]
+    #[schema(value_type = Option<String>)]
+    pub source_id: Option<DiskId>,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Data reduction settings of this volume.
+    #[serde(serialize_with = "Policy::whole")]
+    pub policy: Policy,
+    /// Effective data reduction settings for new writes.
+    pub policy_in_force: PolicyInForce,
+    /// QoS limits of this volume, in addition to those of its group.
+    #[serde(serialize_with = "Limits::whole")]
+    pub limits: Limits,
+    /// Whether SCSI-2 RESERVE and RELEASE are supported.
+    pub scsi2_reservations: bool,
+    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once.
+    pub mixed_transports: bool,
+    /// Labels.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub labels: Labels,
+    /// Number of snapshots.
+    pub snapshots: usize,
+    /// Performance in the last five seconds.
+    #[serde(serialize_with = "RecentPerformance::serialize_of")]
+    #[schema(value_type = RecentPerformance)]
+    pub performance: Sample,
+    /// Data reduction when it was measured last, in the background: data with snapshots to the space that only it takes. `null`
+    /// if it was not measured, has no data, or shares all of them.
+    #[serde(serialize_with = "MeasuredReduction::serialize_ratio")]
+    #[schema(value_type = Option<f64>, extensions(("x-unit" = json!("ratio"))))]
+    pub reduction: Option<MeasuredReduction>,
+    /// Connections to hosts and host groups.
+    pub connections: Vec<Connection>,
+}
+
+shapes! {
+    Volume: "Volumes" "Volumes." "Sorted by name", labels;
+}
+
+impl Labelled for VolumeEntry {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
 
 /// Volumes that one request creates at most. The change is one record of the journal.
 pub const MAX_NEW_VOLUMES: usize = 1000;
@@ -152,6 +236,61 @@ verbs! {
 }
 
 impl Array {
+    /// Some volumes with those that see them. No other volume is looked at.
+    pub(crate) fn volume_views(&self, config: &Config, entries: &[&VolumeEntry]) -> Vec<Volume> {
+        let recent = self.metering.recent_of(RECENT_SECONDS, entries.iter().map(|entry| entry.id));
+        let view = |(entry, recent): (&&VolumeEntry, Sample)| {
+            self.volume_with(config, entry, (config.snapshots_of(entry.id).count(), recent))
+        };
+        entries.iter().zip(recent).map(view).collect()
+    }
+
+    /// One volume with those that see it.
+    pub(crate) fn volume(&self, config: &Config, entry: &VolumeEntry) -> Volume {
+        self.volume_views(config, &[entry]).remove(0)
+    }
+
+    fn volume_with(
+        &self,
+        config: &Config,
+        entry: &VolumeEntry,
+        (snapshots, recent): (usize, Sample),
+    ) -> Volume {
+        let disk = self.parts.engine.disk(entry.id);
+        let source_id = disk.as_ref().and_then(|disk| disk.parent);
+        Volume {
+            id: entry.id,
+            name: entry.name.clone(),
+            size: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
+            block_size: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
+            mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
+            naa: scsi::naa(entry.id),
+            created: entry.created,
+            group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
+            group_id: entry.group,
+            source: source_id.and_then(|id| config.disk_name(id).map(str::to_owned)),
+            source_id,
+            read_only: disk.is_some_and(|disk| disk.read_only),
+            policy: entry.policy,
+            policy_in_force: policy_of(config, entry).into(),
+            limits: entry.limits,
+            scsi2_reservations: entry.scsi2_reservations,
+            mixed_transports: entry.mixed_transports,
+            labels: entry.labels.clone(),
+            snapshots,
+            performance: recent,
+            reduction: self.usage_meter.reduction(entry.id),
+            connections: self.connections_of(config, entry.id),
+        }
+    }
+
+    /// Volumes by name.
+    pub(crate) fn volume_page(&self, page: &ListPage) -> Listed<Volume> {
+        let config = self.config();
+        let Listed { items, total } = page.of(&config.volumes);
+        Listed { items: self.volume_views(&config, &items), total }
+    }
+
     /// The volumes with these names, as far as they exist; no others are looked at.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! What serves hosts over Fibre Channel, as far as the array needs it: the trait [`FibreChannel`], implemented by the process.
 
 use block::DiskId;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// What serves hosts over Fibre Channel.
 pub trait FibreChannel: Send + Sync {
@@ -44,20 +46,20 @@ pub struct FibreChannelDevice {
     pub refused: u64,
 }
 
-/// The link of a target port, and what it lost since the driver of its adapter was loaded. An adapter may not count
-/// everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Link of a target port. Losses are counted from the start of the adapter's driver; `null` if the adapter does not count them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FibreChannelLink {
-    /// State in the words of the kernel, such as `Online`.
+    /// State in the words of the kernel, such as `Online` or `Linkdown`.
     pub state: String,
-    /// Speed in the words of the kernel, such as `16 Gbit`.
+    /// Speed in the words of the kernel; `null` without a link.
+    #[schema(example = "16 Gbit")]
     pub speed: Option<String>,
-    /// Link failures.
+    /// Number of link failures.
     pub link_failures: Option<u64>,
-    /// Losses of synchronization.
+    /// Number of losses of synchronization.
     pub sync_losses: Option<u64>,
-    /// Losses of signal.
+    /// Number of losses of signal.
     pub signal_losses: Option<u64>,
-    /// Frames with a wrong CRC.
+    /// Number of frames with a wrong CRC.
     pub invalid_crcs: Option<u64>,
 }

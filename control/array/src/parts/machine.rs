@@ -1,6 +1,7 @@
 //! The machine that the array runs on, as far as the array needs it: trait [`Machine`], implemented by the process.
 
 use crate::parts::overwrite::Examined;
+use crate::shape::shapes;
 use crate::shape::view::Health;
 use records::Secret;
 use serde::Serialize;
@@ -10,24 +11,31 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
-/// A block device of the server that could become a drive of the array.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A block device of the server that is not a drive of the array.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AvailableDrive)]
 pub struct FoundDrive {
-    /// Where it is, by a name that stays the same from start to start if there is one.
+    /// Path, under `/dev/disk/by-id` if there is one.
     pub path: String,
-    /// Its size.
-    pub bytes: u64,
-    /// What its maker calls it.
+    /// Size in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    pub size: u64,
+    /// Model.
     pub model: Option<String>,
-    /// Its number.
+    /// Serial number.
     pub serial: Option<String>,
-    /// Who uses it, for people, such as `sda1 is mounted at /`.
+    /// Who uses it, such as `sda1 is mounted at /`. A drive in use is refused.
     pub users: Vec<String>,
-    /// What is on it, for people; nothing on a blank one.
+    /// What is on it, such as a partition table or a file system; empty if it is blank.
     pub contents: Vec<String>,
-    /// Why it is not known what is on it.
+    /// Why its contents are unknown; `null` if they are known.
     pub problem: Option<String>,
+}
+
+shapes! {
+    FoundDrive: "AvailableDrives" "Block devices of the server that are not drives of the array." "Sorted by path", whole;
 }
 
 /// What the array can't do without the machine that it runs on.

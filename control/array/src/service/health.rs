@@ -3,7 +3,7 @@
 use crate::parts::env::Env;
 use crate::parts::machine::Machine;
 use crate::service::condition::{self, About, Conditions};
-use crate::shape::view::Health;
+use crate::shape::view::{Health, Verdict};
 use history::Severity;
 use parking_lot::Mutex;
 use shelf::pool::{DriveState, DriveStatus, Pool};
@@ -84,7 +84,7 @@ pub(crate) fn of_health<'a>(drives: impl Iterator<Item = (&'a DriveStatus, Healt
         let slot = drive.slot.to_string();
         let path = drive.name.as_deref().unwrap_or("no drive");
         let about = Some(About { noun: "drive", name: &slot, key: &format!("{:032x}", drive.drive) });
-        if health.passed == Some(false) {
+        if health.verdict == Verdict::Failing {
             condition::add(&mut found, "drive.failing", Severity::Critical, about, &|| {
                 format!(
                     "the drive of slot {slot} ({path}) reports that it is failing, or soon will (SMART): replace it now"

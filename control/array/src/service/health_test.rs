@@ -29,7 +29,7 @@ fn found(state: DriveState, health: Health) -> Vec<(String, Severity)> {
 #[test]
 fn a_drive_that_fails_or_is_worn_is_found() {
     let worn = |percent| Health { used_percent: Some(percent), ..Health::default() };
-    let failing = Health { passed: Some(false), ..Health::default() };
+    let failing = Health { verdict: Verdict::Failing, ..Health::default() };
     let key = |kind: &str| format!("{kind}/{:032x}", 3);
     assert!(found(DriveState::Online, Health::default()).is_empty(), "what is not known is no alarm");
     assert!(found(DriveState::Online, worn(89)).is_empty());

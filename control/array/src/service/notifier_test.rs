@@ -6,7 +6,7 @@ use crate::service::health::of_health;
 use crate::service::metering::PathUse;
 use crate::service::scrub::result_message;
 use crate::service::space::crossed_message;
-use crate::shape::view::Health;
+use crate::shape::view::{Health, Verdict};
 use history::{Cell, Event, Latencies, NewEvent, Sample, SpacePoint};
 use records::Scrub;
 use shelf::pool::{DriveState, DriveStatus, PoolStatus};
@@ -52,7 +52,7 @@ fn measured() -> Conditions {
     let replication = About { noun: "replication", name: "db", key: "1" };
     let mut all = Conditions::default();
     condition::add_missed_rpo(&mut all, replication, (60, 301), Severity::Critical, ": the link is down");
-    let health = Health { passed: Some(false), used_percent: Some(95), ..Health::default() };
+    let health = Health { verdict: Verdict::Failing, used_percent: Some(95), ..Health::default() };
     for found in [
         of_health(pool.drives.iter().map(|drive| (drive, health.clone()))),
         condition::of_drives(&pool),

@@ -108,7 +108,7 @@ async fn a_host_sees_what_is_connected_and_nothing_else() {
     ok(&up, host("web1", IQN)).await;
     assert!(up.luns(IQN).is_empty());
     for (volume, lun, chosen) in [("a", Some(1), 1), ("b", None, 0), ("c", None, 2)] {
-        let made = ok(&up, connect(volume, "web1", lun)).await.object.connection;
+        let made = ok(&up, connect(volume, "web1", lun)).await.object;
         assert_eq!((made.volume.as_str(), made.host.as_deref(), made.lun), (volume, Some("web1"), chosen));
         assert_eq!((made.host_group, made.read_only), (None, false));
     }

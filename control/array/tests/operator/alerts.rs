@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, Up, ok};
 use array::{
-    Alert, AlertState, ChangeAlert, ChangeGroup, CreateGroup, CreateVolume, GroupChange, Kind, ListAlerts,
-    Severity, ShowVolume,
+    Alert, AlertState, AlertStateChange, ChangeAlert, ChangeGroup, CreateGroup, CreateVolume, GroupChange,
+    Kind, ListAlerts, Severity, ShowVolume,
 };
 use block::{Data, Disk, Op};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 async fn alerts(up: &Up, closed: bool) -> Vec<Alert> {
     up.array.tick().await;
     let alerts = ok(up, ListAlerts).await;
-    alerts.into_iter().filter(|alert| closed || alert.state() != AlertState::Closed).collect()
+    alerts.into_iter().filter(|alert| closed || alert.state != AlertState::Closed).collect()
 }
 
 /// A group whose volume has used more than its soft quota.
@@ -30,7 +30,7 @@ async fn beyond_its_quota(up: &Up) {
 }
 
 fn acknowledge(id: i64) -> ChangeAlert {
-    ChangeAlert { id, state: AlertState::Acknowledged }
+    ChangeAlert { id, change: AlertStateChange { state: AlertState::Acknowledged } }
 }
 
 fn quota(bytes: u64) -> GroupChange {
@@ -44,12 +44,12 @@ async fn a_condition_is_one_alert_until_it_is_over_even_across_a_restart() {
     assert!(alerts(&up, true).await.is_empty());
     beyond_its_quota(&up).await;
     let first = alerts(&up, false).await;
-    assert_eq!((first.len(), first[0].condition.severity), (1, Severity::Warning));
-    assert_eq!(first[0].condition.name.as_deref(), Some("sql"));
+    assert_eq!((first.len(), first[0].severity), (1, Severity::Warning));
+    assert_eq!(first[0].name.as_deref(), Some("sql"));
     assert_eq!(alerts(&up, false).await, first);
     let acknowledged = ok(&up, acknowledge(first[0].id)).await;
     let alert = acknowledged;
-    assert_eq!(alert.acknowledged.as_deref(), Some("ada"));
+    assert_eq!(alert.acknowledged_by.as_deref(), Some("ada"));
     up.down().await;
 
     let up = rig.up().await;
@@ -66,7 +66,7 @@ async fn an_alert_that_somebody_closed_is_silent_until_it_is_over() {
     let up = rig.up().await;
     beyond_its_quota(&up).await;
     let id = alerts(&up, false).await[0].id;
-    ok(&up, ChangeAlert { id, state: AlertState::Closed }).await;
+    ok(&up, ChangeAlert { id, change: AlertStateChange { state: AlertState::Closed } }).await;
     assert!(alerts(&up, false).await.is_empty());
     ok(&up, ChangeGroup { name: "sql".into(), change: quota(1 << 30) }).await;
     assert!(alerts(&up, false).await.is_empty());
@@ -86,7 +86,7 @@ async fn drives_that_go_are_told_of_until_they_are_replaced() {
     up.down().await;
     let up = rig.up_without(1).await;
     let raised = alerts(&up, false).await;
-    let kinds: Vec<_> = raised.iter().map(|alert| alert.condition.kind.as_str()).collect();
+    let kinds: Vec<_> = raised.iter().map(|alert| alert.kind.as_str()).collect();
     assert!(kinds.contains(&"drive.failed") && kinds.contains(&"protection.degraded"), "{kinds:?}");
     up.down().await;
 }
@@ -97,7 +97,7 @@ async fn lost_log(rig: &Rig, up: &Up) -> Vec<Alert> {
     // The look at the log comes after that at the alerts.
     up.array.tick().await;
     let all = alerts(up, false).await;
-    all.into_iter().filter(|alert| alert.condition.kind == "audit.lost").collect()
+    all.into_iter().filter(|alert| alert.kind == "audit.lost").collect()
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn a_lost_audit_log_is_an_alert_across_restarts() {
     rig.history = std::sync::Arc::new(history::Store::in_memory());
     let up = rig.up().await;
     let lost = lost_log(&rig, &up).await;
-    assert!(lost.len() == 1 && lost[0].condition.message.contains("empty"), "{lost:?}");
+    assert!(lost.len() == 1 && lost[0].message.contains("empty"), "{lost:?}");
     // Entries that come afterwards do not make up for it.
     for number in 0..9 {
         ok(&up, CreateGroup { name: format!("g{number}"), ..CreateGroup::default() }).await;

@@ -122,7 +122,7 @@ async fn an_address_that_is_not_there_after_a_restart_is_an_alert_until_it_is() 
         up.array.tick().await;
         up.array.tick().await;
         let alerts = ok(&up, ListAlerts).await;
-        alerts.iter().any(|it| it.condition.kind == "api.down" && it.state() != AlertState::Closed)
+        alerts.iter().any(|it| it.kind == "api.down" && it.state != AlertState::Closed)
     };
     assert!(is_alert().await);
     assert!(!shown(&up).await.listens);

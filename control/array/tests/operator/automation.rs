@@ -2,15 +2,16 @@
 
 use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
-    Attachment, Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSnapshot, ChangeVolume, Chap,
+    AttachmentPortal, Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSnapshot, ChangeVolume, Chap,
     CloneVolume, CreateConnection, CreateGroup, CreateHost, CreateHostGroup, CreateSchedule,
     CreateSnapshotSet, CreateSnapshots, CreateToken, CreateUser, CreateVolume, Credential, DeleteConnection,
     DeleteSnapshot, DeleteVolume, Deletion, Ensured, EradicateFromRecycleBin, Error, GroupChange, HostChange,
     HostGroupChange, Identity, Kind, LabelsChange, ListAudit, ListHosts, ListRecycleBin, ListSnapshots,
-    ListVolumes, Overwrite, Page, PeerName, RestoreVolume, Role, Rule, Secret, ShowConnection, ShowGroup,
-    ShowHost, ShowHostGroup, ShowSchedule, ShowSnapshot, ShowStatus, ShowVolume, Snapshot, SnapshotChange,
+    ListVolumes, Overwrite, PeerName, RestoreVolume, Role, Rule, Secret, ShowConnection, ShowGroup, ShowHost,
+    ShowHostGroup, ShowSchedule, ShowSnapshot, ShowStatus, ShowVolume, Snapshot, SnapshotChange,
     SnapshotSource, SubjectName, Volume, VolumeChange,
 };
+use std::net::{IpAddr, Ipv4Addr};
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const MIB: u64 = 1 << 20;
@@ -117,16 +118,15 @@ async fn an_identity_is_an_address_that_no_renaming_breaks() {
         min_lun: None,
         read_only: false,
     };
-    let seen = ok(&up, made).await.object.connection;
+    let seen = ok(&up, made).await.object;
     assert_eq!(
         (seen.volume.as_str(), seen.volume_id.digits(), seen.host_group.as_deref()),
         ("db2", id.clone(), Some("farm"))
     );
     ok(&up, DeleteConnection { volume: id.clone(), peer }).await;
     // The trail has the names, whatever a request said.
-    let page = Page { before: None, limit: 2 };
-    let trail = ok(&up, ListAudit { page }).await;
-    assert!(trail[0].attempt.detail.contains("db2 from host group farm"), "{}", trail[0].attempt.detail);
+    let trail = ok(&up, ListAudit { limit: Some(2), ..ListAudit::default() }).await;
+    assert!(trail[0].detail.contains("db2 from host group farm"), "{}", trail[0].detail);
 
     ok(&up, DeleteVolume { name: id.clone(), how: Deletion { eradicate: false } }).await;
     let binned = refused(&up, ShowVolume { name: id.clone() }).await;
@@ -278,12 +278,23 @@ async fn attaching_is_one_request_that_can_be_repeated() {
     ok(&up, CreateHost { chap: Some(Chap::new("web1", "twelve chars")), ..host("web1") }).await;
     let first = ok(&up, connect("db1", "web1")).await;
     assert!(first.created);
-    let Attachment { connection, serial, bytes, block_bytes, target_iqn, portals, chap, mutual_chap, nvme } =
-        first.object.clone();
-    assert_eq!((connection.volume_id, connection.lun, bytes, block_bytes), (id, 1, MIB, 512));
-    assert!(array::naa(id).ends_with(&serial) && serial.len() == 25, "{serial}");
-    assert!(target_iqn.starts_with("iqn.") && chap && !mutual_chap && nvme.is_none());
-    assert_eq!(portals, up.server.portals());
+    let mut seen = first.object.clone();
+    assert_eq!((seen.volume_id, seen.lun, seen.size, seen.block_size), (id, 1, MIB, 512));
+    assert!(array::naa(id).ends_with(&seen.serial) && seen.serial.len() == 25, "{}", seen.serial);
+    assert!(seen.target_iqn.starts_with("iqn.") && seen.chap && !seen.mutual_chap);
+    assert!(seen.subsystem_nqn.is_none() && seen.nsid.is_none() && seen.nvme_portals.is_empty());
+    let listening = up.server.portals();
+    let portals: Vec<_> =
+        seen.portals.iter().map(|it| (it.group_tag, (it.address, it.port).into())).collect();
+    assert_eq!(portals, listening.iter().map(|it| (it.number, it.address)).collect::<Vec<_>>());
+    // Only an address that stands for all is replaced by that at which the API was reached.
+    let [reached, other] = [1, 2].map(|it| IpAddr::from([192, 0, 2, it]));
+    seen.reached_at(reached);
+    assert_eq!(seen, first.object);
+    let any = AttachmentPortal { address: Ipv4Addr::UNSPECIFIED.into(), port: 3260, group_tag: 1 };
+    seen.portals = vec![any.clone(), AttachmentPortal { address: other, ..any }];
+    seen.reached_at(reached);
+    assert_eq!(seen.portals.iter().map(|it| it.address).collect::<Vec<_>>(), [reached, other]);
     assert_eq!(ok(&up, connect("db1", "web1")).await, Ensured { created: false, ..first.clone() });
     let peer = || PeerName::Host("web1".into());
     assert_eq!(ok(&up, ShowConnection { volume: "db1".into(), peer: peer() }).await, first.object);

@@ -34,8 +34,8 @@ async fn snapshots(up: &Up) -> usize {
 
 async fn is_alert(up: &Up) -> bool {
     let all = ok(up, ListAlerts).await;
-    let mut open = all.into_iter().filter(|it| it.state() != AlertState::Closed);
-    open.any(|it| it.condition.kind == "clock.jumped" && it.condition.severity == Severity::Critical)
+    let mut open = all.into_iter().filter(|it| it.state != AlertState::Closed);
+    open.any(|it| it.kind == "clock.jumped" && it.severity == Severity::Critical)
 }
 
 fn unlock(name: &str) -> DeleteSnapshot {

@@ -2,14 +2,13 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    AddDrive, CancelJob, ChangeSettings, CreateVolume, DriveState, DriveStatus, EvacuateDrive, Examined,
-    Health, Job, JobKind, JobState, Kind, ListAlerts, ListAvailableDrives, ListDrives, ListEvents, ListJobs,
-    NewDrive, Page, Protection, ReplaceDrive, Request, Settings, SettingsChange, Severity, ShowDrive,
-    ShowJob, ShowProtection, StartScrub,
+    AddDrive, CancelJob, ChangeSettings, CreateVolume, Drive, DriveState, EvacuateDrive, Evacuation,
+    Examined, Health, Job, JobKind, JobState, Kind, ListAlerts, ListAvailableDrives, ListDrives, ListEvents,
+    ListJobs, Protection, ReplaceDrive, Request, Settings, SettingsChange, Severity, ShowDrive, ShowJob,
+    ShowProtection, StartScrub, Verdict,
 };
 use block::{Disk, Op};
 use raid::{DriveShelf, FormatOptions};
-use shelf::Drive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,8 +20,8 @@ async fn jobs(up: &Up) -> Vec<Job> {
     up.perform(ListJobs).await.unwrap()
 }
 
-async fn drives(up: &Up) -> Vec<DriveStatus> {
-    up.perform(ListDrives).await.unwrap().into_iter().map(|drive| drive.status).collect()
+async fn drives(up: &Up) -> Vec<Drive> {
+    up.perform(ListDrives).await.unwrap()
 }
 
 async fn protection(up: &Up) -> Protection {
@@ -30,20 +29,16 @@ async fn protection(up: &Up) -> Protection {
 }
 
 async fn kinds(up: &Up) -> Vec<String> {
-    let action = ListEvents { page: Page { before: None, limit: 100 }, least: Severity::Info };
-    up.perform(action).await.unwrap().into_iter().map(|it| it.event.kind).collect()
-}
-
-fn new(path: &str, force: bool) -> NewDrive {
-    NewDrive { path: path.into(), force, take_from_array: None }
+    let action = ListEvents { limit: Some(100), ..ListEvents::default() };
+    up.perform(action).await.unwrap().into_iter().map(|it| it.kind).collect()
 }
 
 fn add(path: &str, force: bool) -> AddDrive {
-    AddDrive(new(path, force))
+    AddDrive { path: path.into(), force, take_from_array: None }
 }
 
 fn evacuate(which: &str) -> EvacuateDrive {
-    EvacuateDrive { which: which.into(), accept_reduced_protection: false }
+    EvacuateDrive { slot: which.into(), change: Evacuation::default() }
 }
 
 async fn refused<R: Request>(up: &Up, action: R) -> (Kind, String) {
@@ -63,8 +58,7 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     };
     assert_eq!(available().await, ["/dev/new"]);
     let new = up.perform(add("/dev/new", false)).await.unwrap();
-    let new = new.status;
-    assert_eq!((new.slot, new.name.as_deref(), new.state), (4, Some("/dev/new"), DriveState::Online));
+    assert_eq!((new.slot, new.path.as_deref(), new.state), (4, Some("/dev/new"), DriveState::Online));
     assert!(available().await.is_empty(), "it is of the array now");
     assert!(rig.machine.remembered.lock().unwrap().contains(&"/dev/new".into()));
     assert_eq!(refused(&up, add("/dev/new", true)).await.0, Kind::Conflict);
@@ -72,8 +66,8 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     up.down().await;
     let up = rig.up().await;
     assert_eq!(drives(&up).await.len(), 5);
-    let same = up.perform(ShowDrive { which: "/dev/new".into() }).await.unwrap();
-    assert_eq!((same.status.slot, same.status.drive), (4, new.drive));
+    let same = up.perform(ShowDrive { slot: "/dev/new".into() }).await.unwrap();
+    assert_eq!((same.slot, same.id), (4, new.id));
 }
 
 #[tokio::test]
@@ -96,7 +90,7 @@ async fn what_is_no_blank_drive_is_refused_with_what_to_do() {
     assert_eq!(drives(&up).await.len(), 4);
     up.perform(add("/dev/used", true)).await.unwrap();
     assert_eq!(drives(&up).await.len(), 5);
-    assert_eq!(refused(&up, ShowDrive { which: "9".into() }).await.0, Kind::NotFound);
+    assert_eq!(refused(&up, ShowDrive { slot: "9".into() }).await.0, Kind::NotFound);
     assert_eq!(refused(&up, evacuate("/dev/none")).await.0, Kind::NotFound);
 }
 
@@ -122,7 +116,7 @@ async fn what_the_machine_knows_of_a_drive_decides_whether_it_may_be_overwritten
         ),
     ] {
         is("/dev/used", examined);
-        let replace = ReplaceDrive { which: "0".into(), new: new("/dev/used", force) };
+        let replace = ReplaceDrive { slot: "0".into(), new: add("/dev/used", force) };
         for (kind, message) in [refused(&up, add("/dev/used", force)).await, refused(&up, replace).await] {
             assert!(kind == Kind::Precondition && message.contains(says), "{message}");
         }
@@ -136,11 +130,10 @@ async fn what_the_machine_knows_of_a_drive_decides_whether_it_may_be_overwritten
 async fn a_drive_of_another_array_is_taken_when_that_array_is_named() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let plugged: Vec<Arc<dyn Drive>> = vec![rig.machine.plug("/dev/other")];
+    let plugged: Vec<Arc<dyn shelf::Drive>> = vec![rig.machine.plug("/dev/other")];
     let options = FormatOptions { array: 0xabc, ..FormatOptions::default() };
     drop(DriveShelf::format(plugged, options).await.unwrap());
-    let take =
-        |array: &str| AddDrive(NewDrive { take_from_array: Some(array.into()), ..new("/dev/other", true) });
+    let take = |array: &str| AddDrive { take_from_array: Some(array.into()), ..add("/dev/other", true) };
     for action in [add("/dev/other", false), add("/dev/other", true), take(&format!("{:032x}", 7))] {
         let (kind, message) = refused(&up, action).await;
         assert!(kind == Kind::Precondition && message.ends_with(&format!("{:032x}", 0xabc)), "{message}");
@@ -190,7 +183,7 @@ async fn a_drive_is_emptied_as_a_job_and_leaves() {
     assert!(drives(&up).await.iter().all(|drive| drive.slot != 0));
     assert_eq!(kinds(&up).await[..2], ["drive.evacuated", "drive.evacuating"]);
     assert_eq!(refused(&up, CancelJob { id: begun.id }).await.0, Kind::Precondition);
-    assert_eq!(protection(&up).await.shelf.tolerates, 2);
+    assert_eq!(protection(&up).await.tolerates, 2);
 }
 
 #[tokio::test]
@@ -209,7 +202,7 @@ async fn reduced_protection_is_accepted_by_name_and_is_a_critical_alert() {
         assert!(message.ends_with("--accept-reduced-protection"), "{message}");
     }
     let warned = |which: &str| {
-        let show = ShowDrive { which: which.into() };
+        let show = ShowDrive { slot: which.into() };
         let up = &up;
         async move {
             let drive = up.perform(show).await.unwrap();
@@ -222,17 +215,17 @@ async fn reduced_protection_is_accepted_by_name_and_is_a_critical_alert() {
     let open = async || {
         let alerts = up.perform(ListAlerts).await.unwrap();
         let open = alerts.into_iter().filter(|it| it.closed.is_none());
-        open.map(|it| (it.condition.kind, it.condition.severity)).collect::<Vec<_>>()
+        open.map(|it| (it.kind, it.severity)).collect::<Vec<_>>()
     };
     assert_eq!(open().await, []);
-    let accepted = EvacuateDrive { which: "2".into(), accept_reduced_protection: true };
+    let accepted = EvacuateDrive { slot: "2".into(), change: Evacuation { accept_reduced_protection: true } };
     job(&up, accepted).await;
     assert!(refused(&up, evacuate("3")).await.1.contains("data is lost with the next drive that fails"));
     settled(&rig, &up).await;
     assert_eq!(open().await, [("protection.degraded".into(), Severity::Critical)]);
     // One for one costs nothing more.
     rig.machine.plug("/dev/other");
-    let replace = ReplaceDrive { which: "3".into(), new: new("/dev/other", false) };
+    let replace = ReplaceDrive { slot: "3".into(), new: add("/dev/other", false) };
     up.perform(replace).await.unwrap();
     settled(&rig, &up).await;
     assert_eq!(drives(&up).await.len(), 2);
@@ -240,7 +233,7 @@ async fn reduced_protection_is_accepted_by_name_and_is_a_critical_alert() {
     rig.machine.plug("/dev/third");
     up.perform(add("/dev/third", false)).await.unwrap();
     settled(&rig, &up).await;
-    assert_eq!((open().await, protection(&up).await.shelf.tolerates), (vec![], 2));
+    assert_eq!((open().await, protection(&up).await.tolerates), (vec![], 2));
 }
 
 #[tokio::test]
@@ -269,9 +262,9 @@ async fn a_drive_is_replaced_by_adding_one_and_emptying_the_other() {
     let rig = Rig::new();
     let up = rig.up().await;
     rig.machine.plug("/dev/new");
-    let replace = ReplaceDrive { which: "2".into(), new: new("/dev/new", false) };
+    let replace = ReplaceDrive { slot: "2".into(), new: add("/dev/new", false) };
     let new = up.perform(replace).await.unwrap();
-    assert_eq!(new.status.slot, 4);
+    assert_eq!(new.slot, 4);
     assert_eq!(drives(&up).await[2].state, DriveState::Evacuating);
     up.shelf.settle().await;
     up.array.tick().await;
@@ -394,7 +387,7 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
         rig.clock.fetch_add(10, Ordering::SeqCst);
         up.array.tick().await;
         let alerts = up.perform(ListAlerts).await.unwrap();
-        let open = |kind: &str| alerts.iter().any(|it| it.condition.kind == kind && it.closed.is_none());
+        let open = |kind: &str| alerts.iter().any(|it| it.kind == kind && it.closed.is_none());
         assert_eq!(open("scrub.found"), expected, "{alerts:?}");
         assert!(open("drive.checksum-errors"), "{alerts:?}");
     }
@@ -405,7 +398,7 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
 async fn what_drives_tell_of_themselves_is_asked_now_and_then_and_is_an_alert_when_it_is_bad() {
     let rig = Rig::new();
     let report = |path: &str, health| rig.machine.health.lock().unwrap().insert(path.to_owned(), health);
-    report("drive1", Health { passed: Some(true), celsius: Some(31), ..Health::default() });
+    report("drive1", Health { verdict: Verdict::Passed, temperature_celsius: Some(31), ..Health::default() });
     let up = rig.up().await;
     let look = async |up: &Up| {
         up.array.tick().await;
@@ -415,18 +408,21 @@ async fn what_drives_tell_of_themselves_is_asked_now_and_then_and_is_an_alert_wh
         let drives = up.perform(ListDrives).await.unwrap();
         let alerts = up.perform(ListAlerts).await.unwrap();
         let open = alerts.into_iter().filter(|it| it.closed.is_none());
-        (drives, open.map(|it| it.condition.kind).collect::<Vec<_>>())
+        (drives, open.map(|it| it.kind).collect::<Vec<_>>())
     };
     let (drives, alerts) = look(&up).await;
-    assert_eq!(drives[1].health.celsius, Some(31));
+    assert_eq!(drives[1].health.temperature_celsius, Some(31));
     assert_eq!((&drives[0].health, alerts.len()), (&Health::default(), 0));
-    report("drive1", Health { passed: Some(false), used_percent: Some(95), ..Health::default() });
+    report("drive1", Health { verdict: Verdict::Failing, used_percent: Some(95), ..Health::default() });
     assert!(look(&up).await.1.is_empty(), "it is not asked every second");
     rig.clock.fetch_add(600, Ordering::SeqCst);
     let (drives, mut alerts) = look(&up).await;
     alerts.sort();
-    assert_eq!((drives[1].health.passed, alerts.join(" ")), (Some(false), "drive.failing drive.worn".into()));
-    report("drive1", Health { passed: Some(true), ..Health::default() });
+    assert_eq!(
+        (drives[1].health.verdict, alerts.join(" ")),
+        (Verdict::Failing, "drive.failing drive.worn".into())
+    );
+    report("drive1", Health { verdict: Verdict::Passed, ..Health::default() });
     rig.clock.fetch_add(600, Ordering::SeqCst);
     assert!(look(&up).await.1.is_empty(), "it is over");
 }

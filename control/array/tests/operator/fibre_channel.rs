@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up, ok, refused};
 use array::{
     ChangeHost, CreateConnection, CreateHost, CreateVolume, Endpoint, FibreChannelDevice, FibreChannelNexus,
-    HostChange, Kind, ListFibreChannelSessions, ListHosts, ListPaths, OwnPorts, PeerName, PortalProtocol,
-    ShowConfiguration, ShowHost, ShowVolume, TimeRange,
+    FibreChannelSession, HostChange, Kind, ListFibreChannelSessions, ListHosts, ListPaths, OwnPorts,
+    PeerName, PortalProtocol, SessionDevice, ShowConfiguration, ShowHost, ShowVolume, TimeRange,
 };
 use scsi::InitiatorPort;
 
@@ -100,8 +100,24 @@ async fn sessions_are_those_of_the_host_that_has_the_initiator_port() {
     let hosts: Vec<_> = all.iter().map(|it| it.host.as_deref()).collect();
     assert_eq!(hosts, [Some("db1"), Some("db2"), None]);
     let own = ok(&up, of(Some("db1"))).await;
-    assert_eq!((own.len(), &own[0].nexus), (1, &nexus(WWPN, true)));
-    assert_eq!(own[0].volumes, [Some("data".to_owned())]);
+    let session = FibreChannelSession {
+        host: Some("db1".into()),
+        initiator: WWPN.into(),
+        target_port: TARGET_PORT.into(),
+        portal,
+        fabric: "qla2xxx".into(),
+        logged_in: true,
+        devices: vec![SessionDevice {
+            lun: 7,
+            volume: Some("data".into()),
+            served: true,
+            commands: 9,
+            aborted: 2,
+            refused: 1,
+        }],
+        link: None,
+    };
+    assert_eq!(own, [session]);
     assert_eq!(refused(&up, of(Some("db3"))).await.kind, Kind::NotFound);
     // Devices are there before their initiator logs in, which is no session.
     for (name, count) in [("db1", 1), ("db2", 0)] {

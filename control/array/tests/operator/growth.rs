@@ -5,7 +5,7 @@ use crate::rig::{Rig, Up, ok, refused};
 use array::{
     ChangeGroup, CompareConfiguration, CreateConnection, CreateGroup, CreateHost, CreateHostGroup,
     CreateVolume, CreateVolumes, DeleteConnection, DeleteVolume, Deletion, GroupChange, Import, ImportAction,
-    ImportConfiguration, LimitsChange, ListAudit, ListEvents, ListVolumes, Page, PeerName, Request, Severity,
+    ImportConfiguration, LimitsChange, ListAudit, ListEvents, ListVolumes, PeerName, Request,
 };
 use block::DiskId;
 use export::reservation::Change;
@@ -238,13 +238,10 @@ async fn a_comparison_refuses_what_an_import_refuses() {
     };
     let import = || Import { document: Box::new(document()), overwrite: ["volume/there".to_owned()].into() };
     let before = up.engine.records("");
-    let events = ok(&up, ListEvents { page: Page { before: None, limit: 100 }, least: Severity::Info }).await;
+    let events = ok(&up, ListEvents { limit: Some(100), ..ListEvents::default() }).await;
     let compared = ok(&up, CompareConfiguration(import())).await;
     assert_eq!(up.engine.records(""), before);
-    assert_eq!(
-        ok(&up, ListEvents { page: Page { before: None, limit: 100 }, least: Severity::Info }).await,
-        events
-    );
+    assert_eq!(ok(&up, ListEvents { limit: Some(100), ..ListEvents::default() }).await, events);
     assert_eq!(ok(&up, ListVolumes).await.len(), 1);
     let actions: Vec<_> = compared.iter().map(|step| (step.object.as_str(), step.action)).collect();
     let (create, failed) = (ImportAction::Create, ImportAction::Failed);
@@ -305,9 +302,9 @@ async fn volumes_that_are_created_together_are_all_there_or_none_and_one_entry_o
     let all = volumes(names(0..1000));
     let made = ok(&up, all.clone()).await;
     assert!(made.created && made.object.len() == 1000);
-    let entry = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await.swap_remove(0);
-    assert_eq!(entry.attempt.action, "CreateVolumes");
-    assert!(names(0..1000).all(|name| entry.attempt.detail.contains(&name)));
+    let entry = ok(&up, ListAudit { limit: Some(10), ..ListAudit::default() }).await.swap_remove(0);
+    assert_eq!(entry.action, "CreateVolumes");
+    assert!(names(0..1000).all(|name| entry.detail.contains(&name)));
     up.crash().await;
     let up = rig.up().await;
     assert_eq!(ok(&up, ListVolumes).await.len(), 1001);

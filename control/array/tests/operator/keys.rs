@@ -2,7 +2,7 @@
 
 use crate::rig::Rig;
 use array::{
-    Caller, CreateVolume, Encryption, Key, Kind, ListAudit, Page, Request, Role, RotateKey, Secret, ShowKey,
+    Caller, CreateVolume, Encryption, Key, Kind, ListAudit, Request, Role, RotateKey, Secret, ShowKey,
     ShowVolume,
 };
 use std::sync::atomic::Ordering;
@@ -23,8 +23,7 @@ async fn the_key_is_changed_while_the_array_serves_and_that_is_audited() {
     let after = key(&up, RotateKey::default()).await;
     assert_eq!((after.source, after.generation), (Encryption::File, Some(2)));
     assert_eq!(rig.machine.kept_keys.load(Ordering::SeqCst), 1);
-    let page = Page { before: None, limit: 1 };
-    let audit = up.perform(ListAudit { page }).await.unwrap();
+    let audit = up.perform(ListAudit { limit: Some(1), ..ListAudit::default() }).await.unwrap();
     let text = format!("{:?}", audit[0]);
     assert!(text.contains("RotateKey") && text.contains("generation"), "{text}");
     up.crash().await;
@@ -41,8 +40,7 @@ async fn a_key_of_another_kind_is_refused_and_a_secret_is_in_no_log() {
     let refused = up.perform(words).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Precondition);
     assert!(!refused.message.contains("horse"), "{refused}");
-    let page = Page { before: None, limit: 1 };
-    let audit = up.perform(ListAudit { page }).await.unwrap();
+    let audit = up.perform(ListAudit { limit: Some(1), ..ListAudit::default() }).await.unwrap();
     assert!(!format!("{audit:?}").contains("horse"));
     assert_eq!(key(&up, ShowKey).await.generation, Some(1));
     let operator = Caller { role: Role::Operator, ..Caller::array() };

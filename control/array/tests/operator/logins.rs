@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up, ok};
 use array::{
     AlertState, ChangeHost, Chap, ClearVolumeState, CreateConnection, CreateHost, CreateVolume, DeleteHost,
-    Host, HostChange, Kind, ListAlerts, ListEvents, ListRefusedLogins, Page, PeerName, RefusedLogin,
-    Severity, ShowArray, ShowHost, ShowVolume,
+    Host, HostChange, Kind, ListAlerts, ListEvents, ListRefusedLogins, PeerName, RefusedLogin, Severity,
+    ShowArray, ShowHost, ShowVolume,
 };
 use block::{Disk, Op};
 use std::net::SocketAddr;
@@ -73,9 +73,8 @@ async fn refused(up: &Up) -> Vec<RefusedLogin> {
 
 /// Events about log-ins, the oldest first: kind, name of the host, message.
 async fn refusals(up: &Up) -> Vec<(String, Option<String>, String)> {
-    let page = Page { before: None, limit: 1000 };
-    let events = ok(up, ListEvents { page, least: Severity::Info }).await;
-    let of = |event: array::Event| (event.event.kind, event.event.name, event.event.message);
+    let events = ok(up, ListEvents { limit: Some(1000), ..ListEvents::default() }).await;
+    let of = |event: array::Event| (event.kind, event.name, event.message);
     let about = |kind: &str| kind.contains("logged") || kind.contains("login");
     events.into_iter().rev().map(of).filter(|(kind, _, _)| about(kind)).collect()
 }
@@ -223,8 +222,8 @@ async fn up_to_end(execution: scsi::Execution) -> scsi::Response {
 async fn alerts(up: &Up) -> Vec<(String, Severity, Option<String>)> {
     up.array.tick().await;
     let alerts = ok(up, ListAlerts).await;
-    let open = alerts.into_iter().filter(|alert| alert.state() != AlertState::Closed);
-    open.map(|alert| (alert.condition.kind, alert.condition.severity, alert.condition.name)).collect()
+    let open = alerts.into_iter().filter(|alert| alert.state != AlertState::Closed);
+    open.map(|alert| (alert.kind, alert.severity, alert.name)).collect()
 }
 
 #[tokio::test]

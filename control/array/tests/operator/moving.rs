@@ -223,7 +223,7 @@ async fn an_address_of_the_api_moves_with_the_home() {
     up.array.tick().await;
     assert!(!ok(&up, ShowApiAddress).await.moving_listens);
     let alerts = ok(&up, ListAlerts).await;
-    assert!(alerts.iter().any(|it| it.condition.kind == "api.down" && it.state() != AlertState::Closed));
+    assert!(alerts.iter().any(|it| it.kind == "api.down" && it.state != AlertState::Closed));
     assert_eq!(held(&rig), BTreeMap::new());
     rig.addresses.refused.lock().unwrap().clear();
     up.array.tick().await;

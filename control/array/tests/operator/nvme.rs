@@ -3,8 +3,8 @@
 use crate::rig::{Rig, ok, refused};
 use array::{
     ChangeHost, ChangeHostGroup, ChangeVolume, CreateConnection, CreateHost, CreateHostGroup, CreateVolume,
-    DeleteConnection, HostChange, HostGroupChange, Kind, ListAudit, ListHosts, Page, PeerName, Secret,
-    ShowArray, ShowConfiguration, ShowConnection, VolumeChange,
+    DeleteConnection, HostChange, HostGroupChange, Kind, ListAudit, ListHosts, PeerName, Secret, ShowArray,
+    ShowConfiguration, ShowConnection, VolumeChange,
 };
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -109,7 +109,7 @@ async fn secrets_of_dhchap_are_checked_kept_and_never_shown() {
     let other =
         CreateHost { dhchap_secret: secret(OF_ARRAY), dhchap_controller_secret: None, ..plain.clone() };
     assert_eq!(refused(&up, other).await.kind, Kind::Differs);
-    let trail = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await;
+    let trail = ok(&up, ListAudit { limit: Some(10), ..ListAudit::default() }).await;
     assert!(["nhr7", "tzuO"].iter().all(|it| !format!("{trail:?}").contains(it)), "{trail:?}");
 
     let change = |change: HostChange| ChangeHost { name: "web1".into(), change };
@@ -152,7 +152,7 @@ async fn the_psk_of_tls_is_checked_kept_and_never_shown() {
     assert!(made.created && made.object.tls);
     assert!(!ok(&up, with(PSK)).await.created && !ok(&up, plain.clone()).await.created);
     assert_eq!(refused(&up, with(&PSK.replace(":01:", ":00:"))).await.kind, Kind::Differs);
-    let trail = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await;
+    let trail = ok(&up, ListAudit { limit: Some(10), ..ListAudit::default() }).await;
     assert!(!format!("{trail:?}").contains("VRL"), "{trail:?}");
 
     let change = |change: HostChange| ChangeHost { name: "web1".into(), change };
@@ -189,24 +189,23 @@ async fn a_number_over_nvme_is_not_chosen_for_another_volume() {
     }
     ok(&up, disconnect("b", "nvme")).await;
     let connected = ok(&up, connect("c", "nvme")).await.object;
-    assert_eq!(connected.connection.lun, 2, "1 was b's");
-    let nvme = connected.nvme.unwrap();
-    assert_eq!((nvme.nsid, nvme.subsystem_nqn.starts_with("nqn.")), (3, true));
+    assert_eq!(connected.lun, 2, "1 was b's");
+    assert!(connected.nsid == Some(3) && connected.subsystem_nqn.is_some_and(|nqn| nqn.starts_with("nqn.")));
     ok(&up, disconnect("c", "nvme")).await;
     // A host that was away while both were disconnected may come back after a restart.
     up.crash().await;
     let up = rig.up().await;
-    assert_eq!(ok(&up, connect("d", "nvme")).await.object.connection.lun, 3);
+    assert_eq!(ok(&up, connect("d", "nvme")).await.object.lun, 3);
     let chosen = CreateConnection { lun: Some(1), ..connect("c", "nvme") };
-    assert_eq!(ok(&up, chosen).await.object.connection.lun, 1, "an operator may choose it");
+    assert_eq!(ok(&up, chosen).await.object.lun, 1, "an operator may choose it");
     let shown = ok(&up, ShowConnection { volume: "d".into(), peer: PeerName::Host("nvme".into()) }).await;
-    assert_eq!(shown.nvme.map(|nvme| nvme.nsid), Some(4));
+    assert_eq!(shown.nsid, Some(4));
     // LUNs of SCSI hosts are few, and unit attentions report their changes.
     ok(&up, host("scsi", Some(IQN), None)).await;
     ok(&up, connect("b", "scsi")).await;
     ok(&up, disconnect("b", "scsi")).await;
     let connected = ok(&up, connect("b", "scsi")).await.object;
-    assert_eq!((connected.connection.lun, connected.nvme), (0, None));
+    assert_eq!((connected.lun, connected.nsid), (0, None));
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     ChangeGroup, ChangeSettings, ChangeVolume, Compression, CreateConnection, CreateGroup, CreateHost,
-    CreateVolume, GroupChange, Kind, LimitsChange, ListEvents, ListGroups, Page, PeerName, PolicyChange,
-    SettingsChange, Severity, ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
+    CreateVolume, GroupChange, Kind, LimitsChange, ListEvents, ListGroups, PeerName, PolicyChange,
+    SettingsChange, ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
 };
 use block::{Data, Disk, Op};
 use bytes::Bytes;
@@ -32,9 +32,8 @@ async fn set_group(up: &Up, name: &str, change: GroupChange) {
 }
 
 async fn kinds(up: &Up) -> Vec<String> {
-    let page = Page { before: None, limit: 100 };
-    let events = ok(up, ListEvents { page, least: Severity::Info }).await;
-    events.into_iter().rev().map(|it| it.event.kind).filter(|kind| kind.contains("quota")).collect()
+    let events = ok(up, ListEvents { limit: Some(100), ..ListEvents::default() }).await;
+    events.into_iter().rev().map(|it| it.kind).filter(|kind| kind.contains("quota")).collect()
 }
 
 #[tokio::test]

@@ -240,8 +240,8 @@ async fn wrong_addresses_change_nothing() {
     assert!(portal.reason.as_ref().is_some_and(|why| !why.is_empty()), "{portal:?}");
     up.array.tick().await;
     let alerts = ok(&up, ListAlerts).await;
-    let open = alerts.iter().filter(|it| it.state() != AlertState::Closed);
-    assert!(open.into_iter().any(|it| it.condition.kind == "portal.down"));
+    let open = alerts.iter().filter(|it| it.state != AlertState::Closed);
+    assert!(open.into_iter().any(|it| it.kind == "portal.down"));
     drop(taken);
     while ok(&up, ShowPortal { number: "2".into() }).await.state != PortalState::Listening {
         tokio::task::yield_now().await;
@@ -407,7 +407,7 @@ async fn sessions_at_the_portals_of_all_controllers_count() {
         rig.clock.fetch_add(61, Ordering::SeqCst);
         up.array.tick().await;
         let alerts = ok(&up, ListAlerts).await;
-        alerts.iter().any(|it| it.state() != AlertState::Closed && it.condition.kind == "host.one-path")
+        alerts.iter().any(|it| it.state != AlertState::Closed && it.kind == "host.one-path")
     };
     let sessions = async || -> Vec<_> {
         ok(&up, ListControllers).await.iter().map(|it| (it.number, it.sessions)).collect()

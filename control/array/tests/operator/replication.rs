@@ -206,7 +206,7 @@ async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
         assert_eq!(ok(up, show()).await.status.state, ReplicationState::Split);
         up.array.tick().await;
         let alerts = ok(up, ListAlerts).await;
-        assert!(alerts.iter().any(|alert| alert.condition.kind == "replication.split"), "{alerts:?}");
+        assert!(alerts.iter().any(|alert| alert.kind == "replication.split"), "{alerts:?}");
     }
     assert_eq!(first_byte(&second, made[0].id, 0).await, 77);
 
@@ -365,8 +365,8 @@ async fn a_target_that_can_not_be_reached_is_tried_again() {
         let alerts = ok(&first, ListAlerts).await;
         alerts
             .into_iter()
-            .find(|alert| alert.condition.kind == "replication.rpo" && alert.closed.is_none())
-            .map(|it| it.condition.severity)
+            .find(|alert| alert.kind == "replication.rpo" && alert.closed.is_none())
+            .map(|it| it.severity)
     };
     assert_eq!(severity().await, None);
     one.clock.fetch_add(61, Ordering::SeqCst);

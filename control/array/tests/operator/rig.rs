@@ -240,7 +240,7 @@ impl Machine for Bench {
         let spare = self.spare.lock().unwrap();
         let others = spare.keys().filter(|path| !members.contains(path));
         let found =
-            others.map(|path| FoundDrive { path: path.clone(), bytes: 16 << 20, ..FoundDrive::default() });
+            others.map(|path| FoundDrive { path: path.clone(), size: 16 << 20, ..FoundDrive::default() });
         let found: Vec<_> = found.collect();
         Box::pin(async { found })
     }

@@ -2,11 +2,11 @@
 
 use crate::rig::{Rig, Step, Up, ldap, step, steps};
 use array::{
-    AddDrive, AlertState, By, Caller, CancelJob, ChangeAlert, ChangeApiAddress, ChangeDirectory, ChangeGroup,
-    ChangeHost, ChangeHostGroup, ChangeNotificationTarget, ChangeOwnPassword, ChangeRemoteArray,
-    ChangeReplication, ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeUser, ChangeVolume,
-    ClearVolumeState, CloneVolume, CommitUpgrade, CompareConfiguration, CompareSnapshots, Comparison,
-    ConfirmApiAddress, ConfirmTime, CreateConnection, CreateDirectory, CreateGroup, CreateHost,
+    AddDrive, AlertState, AlertStateChange, By, Caller, CancelJob, ChangeAlert, ChangeApiAddress,
+    ChangeDirectory, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeNotificationTarget, ChangeOwnPassword,
+    ChangeRemoteArray, ChangeReplication, ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeUser,
+    ChangeVolume, ClearVolumeState, CloneVolume, CommitUpgrade, CompareConfiguration, CompareSnapshots,
+    Comparison, ConfirmApiAddress, ConfirmTime, CreateConnection, CreateDirectory, CreateGroup, CreateHost,
     CreateHostGroup, CreateJoinToken, CreateNotificationTarget, CreatePairingKey, CreatePortal,
     CreateReplication, CreateSchedule, CreateSnapshotSet, CreateSnapshots, CreateToken, CreateUser,
     CreateVolume, CreateVolumes, Credential, DeleteConnection, DeleteDirectory, DeleteGroup, DeleteHost,
@@ -18,18 +18,18 @@ use array::{
     ListDirectories, ListDrives, ListEvents, ListFibreChannelSessions, ListGroups, ListHostGroups, ListHosts,
     ListJobs, ListNotificationTargets, ListPaths, ListPortals, ListRecycleBin, ListRefusedLogins,
     ListRemoteArrays, ListReplicationPoints, ListReplications, ListSchedules, ListSnapshots, ListTokens,
-    ListUsers, ListVolumes, Member, NewDirectory, NewDrive, NewTestFailover, NotificationTargetChange,
-    Overwrite, Page, PairRemoteArray, PauseReplication, PeerName, PortalProtocol, PromoteReplication,
-    RemoteArrayChange, RemoveController, ReplaceCertificate, ReplaceDrive, ReplicationChange,
-    ReplicationDemotion, ReplicationPromotion, Restore, RestoreFromRecycleBin, RestoreVolume,
-    ResumeController, ResumeReplication, ReverseReplication, Role, RotateKey, RunSchedule, ScheduleChange,
-    Scope, Secret, SettingsChange, Severity, ShowAlert, ShowApiAddress, ShowArray, ShowCapacity,
-    ShowCertificate, ShowConfiguration, ShowConnection, ShowController, ShowDirectory, ShowDrive, ShowGroup,
-    ShowGroupSpace, ShowHost, ShowHostGroup, ShowJob, ShowKey, ShowNotificationTarget, ShowOwnUser,
-    ShowPerformance, ShowPortal, ShowProtection, ShowRemoteArray, ShowReplication, ShowReplicationHistory,
-    ShowSchedule, ShowSettings, ShowSnapshot, ShowStatus, ShowStore, ShowUpgrade, ShowUser, ShowVolume,
-    ShowVolumeSpace, SnapshotChange, StartScrub, StartTestFailover, StopTestFailover, SubjectName,
-    SyncReplication, TestDirectory, TestNotificationTarget, TimeRange, VERBS, Verb, VolumeChange,
+    ListUsers, ListVolumes, Member, NewTestFailover, NotificationTargetChange, Overwrite, PairRemoteArray,
+    PauseReplication, PeerName, PortalProtocol, PromoteReplication, RemoteArrayChange, RemoveController,
+    ReplaceCertificate, ReplaceDrive, ReplicationChange, ReplicationDemotion, ReplicationPromotion, Restore,
+    RestoreFromRecycleBin, RestoreVolume, ResumeController, ResumeReplication, ReverseReplication, Role,
+    RotateKey, RunSchedule, ScheduleChange, Scope, Secret, SettingsChange, Severity, ShowAlert,
+    ShowApiAddress, ShowArray, ShowCapacity, ShowCertificate, ShowConfiguration, ShowConnection,
+    ShowController, ShowDirectory, ShowDrive, ShowGroup, ShowGroupSpace, ShowHost, ShowHostGroup, ShowJob,
+    ShowKey, ShowNotificationTarget, ShowOwnUser, ShowPerformance, ShowPortal, ShowProtection,
+    ShowRemoteArray, ShowReplication, ShowReplicationHistory, ShowSchedule, ShowSettings, ShowSnapshot,
+    ShowStatus, ShowStore, ShowUpgrade, ShowUser, ShowVolume, ShowVolumeSpace, SnapshotChange, StartScrub,
+    StartTestFailover, StopTestFailover, SubjectName, SyncReplication, TestDirectory, TestNotificationTarget,
+    TimeRange, VERBS, Verb, VolumeChange,
 };
 
 const PASSWORD: &str = "eight chars";
@@ -204,7 +204,7 @@ pub fn samples(user: &str, verified: &Member) -> Vec<Step> {
 }
 
 fn of_drives() -> Vec<Step> {
-    let drive = NewDrive { path: name(), ..NewDrive::default() };
+    let drive = AddDrive { path: name(), ..AddDrive::default() };
     let import = Import { document: Box::default(), overwrite: [name()].into() };
     steps![
         ShowArray,
@@ -241,10 +241,10 @@ fn of_drives() -> Vec<Step> {
         ShowProtection,
         ListDrives,
         ListAvailableDrives,
-        ShowDrive { which: name() },
-        AddDrive(drive.clone()),
-        EvacuateDrive { which: name(), accept_reduced_protection: false },
-        ReplaceDrive { which: name(), new: drive },
+        ShowDrive { slot: name() },
+        drive.clone(),
+        EvacuateDrive { slot: name(), change: Default::default() },
+        ReplaceDrive { slot: name(), new: drive },
         StartScrub,
         ShowKey,
         RotateKey::default(),
@@ -334,7 +334,7 @@ fn of_hosts() -> Vec<Step> {
         DownloadSupportBundle,
         ListAlerts,
         ShowAlert { id: 999 },
-        ChangeAlert { id: 999, state: AlertState::Open },
+        ChangeAlert { id: 999, change: AlertStateChange { state: AlertState::Open } },
     ]
 }
 
@@ -350,7 +350,7 @@ fn of_elsewhere() -> Vec<Step> {
         ca: None,
     });
     let directory =
-        NewDirectory { name: "!".into(), settings, secret: None, grants: Vec::new(), enabled: true };
+        CreateDirectory { name: "!".into(), settings, secret: None, grants: Vec::new(), enabled: true };
     steps![
         ListNotificationTargets,
         ShowNotificationTarget { name: name() },
@@ -367,8 +367,8 @@ fn of_elsewhere() -> Vec<Step> {
         TestNotificationTarget { name: name() },
         ListDirectories,
         ShowDirectory { name: name() },
-        CreateDirectory(Box::new(directory)),
-        ChangeDirectory { name: name(), change: Box::default() },
+        directory,
+        ChangeDirectory { name: name(), change: Default::default() },
         DeleteDirectory { name: name() },
         TestDirectory { name: name() },
         ListRemoteArrays,
@@ -425,15 +425,15 @@ fn of_access(user: &str, verified: &Member) -> Vec<Step> {
 }
 
 fn of_history() -> Vec<Step> {
-    let (page, range) = (Page { before: None, limit: 1 }, TimeRange::default());
+    let range = TimeRange::default();
     steps![
         ShowPerformance { scope: Scope::Array, range },
         ListBusiest { by: By::Volume, seconds: 1 },
         ListPaths { host: None, range },
         ShowCapacity(range),
         ShowReplicationHistory { name: name(), range },
-        ListEvents { page: page.clone(), least: Severity::Info },
-        ListAudit { page },
+        ListEvents::default(),
+        ListAudit::default(),
     ]
 }
 
@@ -464,8 +464,9 @@ pub fn session(member: &Member) -> Caller {
 /// A session of a directory user who has the name of a user of the array.
 async fn guest(up: &Up, called: &str, role: Role) -> Caller {
     let settings = ldap("ldap://127.0.0.1:1");
-    let new = NewDirectory { name: "corp".into(), settings, secret: None, grants: Vec::new(), enabled: true };
-    up.perform(CreateDirectory(Box::new(new))).await.unwrap();
+    let new =
+        CreateDirectory { name: "corp".into(), settings, secret: None, grants: Vec::new(), enabled: true };
+    up.perform(new).await.unwrap();
     let id = up.engine.records("directory/")[0].0["directory/".len()..].to_owned();
     let id = array::DirectoryId(u64::from_str_radix(&id, 16).unwrap());
     let since = up.array.now() + 100;

@@ -284,7 +284,7 @@ async fn a_host_sees_a_snapshot_and_writes_only_when_it_is_writable() {
         CreateConnection { volume: volume.into(), peer, lun: None, read_only, min_lun: None }
     };
     let seen = ok(&up, connect("db1.s1", false)).await;
-    assert!(seen.object.connection.read_only);
+    assert!(seen.object.read_only);
     assert_eq!(up.luns(IQN), [0]);
     let connected = refused(&up, delete("db1.s1")).await;
     assert!(connected.message.contains("web1"), "{connected}");
@@ -292,7 +292,7 @@ async fn a_host_sees_a_snapshot_and_writes_only_when_it_is_writable() {
         ok(&up, change("db1.s1", SnapshotChange { writable: Some(true), ..SnapshotChange::default() })).await;
     assert!(it.writable && !it.connections[0].read_only);
     let seen = ok(&up, connect("db1", true)).await;
-    assert!(seen.object.connection.read_only);
+    assert!(seen.object.read_only);
     up.down().await;
     let up = rig.up().await;
     assert_eq!(up.luns(IQN), [0, 1]);

@@ -156,7 +156,7 @@ pub fn assert_has(stamps: &[u64], acknowledged: u64) {
 pub async fn alerts(up: &Up, kind: &str) -> Vec<Alert> {
     up.array.tick().await;
     let all = ok(up, ListAlerts).await.into_iter();
-    all.filter(|alert| alert.condition.kind == kind && alert.closed.is_none()).collect()
+    all.filter(|alert| alert.kind == kind && alert.closed.is_none()).collect()
 }
 
 /// Promotes the second array; its volumes.
@@ -241,7 +241,7 @@ async fn a_source_that_stops_refuses_writes_until_both_arrays_are_the_same_again
     let acknowledged = writer.acknowledged.load(Ordering::SeqCst);
     assert_eq!(writer.task.await.unwrap(), block::Error::Unreplicated);
     let [alert] = alerts(&first, "replication.writes-stopped").await.try_into().unwrap();
-    assert_eq!(alert.condition.severity, Severity::Critical);
+    assert_eq!(alert.severity, Severity::Critical);
     assert_eq!(is_acknowledged_at_once(&first, volumes[0]).await, Some(Err(block::Error::Unreplicated)));
     drop(running);
 

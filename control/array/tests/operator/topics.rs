@@ -7,7 +7,7 @@ use array::{
     CreateHost, CreateHostGroup, CreateNotificationTarget, CreateSchedule, CreateSnapshots, CreateToken,
     CreateUser, CreateVolume, DeleteConnection, DeleteDirectory, DeleteGroup, DeleteHost, DeleteHostGroup,
     DeleteNotificationTarget, DeleteSchedule, DeleteSnapshot, DeleteToken, DeleteUser, DeleteVolume,
-    Deletion, Destination, EradicateFromRecycleBin, GroupChange, HostChange, LabelsChange, NewDirectory,
+    Deletion, Destination, EradicateFromRecycleBin, GroupChange, HostChange, LabelsChange,
     NotificationTargetChange, Overwrite, PeerName, ReplaceCertificate, Restore, RestoreFromRecycleBin,
     RestoreVolume, Role, Rule, RunSchedule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange,
     SubjectName, Topic, Update, VolumeChange,
@@ -191,7 +191,7 @@ fn administration() -> Vec<(Step, &'static [Topic])> {
     let name = |name: &str| name.to_owned();
     let settings = ldap("ldap://127.0.0.1:1");
     let directory =
-        NewDirectory { name: name("corp"), settings, secret: None, grants: Vec::new(), enabled: true };
+        CreateDirectory { name: name("corp"), settings, secret: None, grants: Vec::new(), enabled: true };
     let destination = Destination::Snmp { host: "127.0.0.1".into(), port: 162, user: None };
     let target = CreateNotificationTarget {
         name: name("nms"),
@@ -202,8 +202,8 @@ fn administration() -> Vec<(Step, &'static [Topic])> {
         enabled: true,
     };
     topics![
-        (CreateDirectory(Box::new(directory)), &[Directories]),
-        (ChangeDirectory { name: name("corp"), change: Box::default() }, &[Directories]),
+        (directory, &[Directories]),
+        (ChangeDirectory { name: name("corp"), change: Default::default() }, &[Directories]),
         (DeleteDirectory { name: name("corp") }, &[Directories]),
         (target, &[NotificationTargets]),
         (

@@ -3,7 +3,7 @@
 use crate::rig::{Rig, Up, controller, ok};
 use array::{
     AlertState, CommitUpgrade, ControllerState, CreateVolume, FormatPart, Kind, ListAlerts, ListAudit,
-    ListVolumes, Page, ShowUpgrade, Topic, Update, Upgrade,
+    ListVolumes, ShowUpgrade, Topic, Update, Upgrade,
 };
 
 fn engine_format(upgrade: &Upgrade) -> (Option<u32>, u32, u32) {
@@ -14,7 +14,7 @@ fn engine_format(upgrade: &Upgrade) -> (Option<u32>, u32, u32) {
 async fn is_alerted(up: &Up) -> bool {
     up.array.tick().await;
     let alerts = ok(up, ListAlerts).await;
-    alerts.iter().any(|it| it.condition.kind == "upgrade.uncommitted" && it.state() != AlertState::Closed)
+    alerts.iter().any(|it| it.kind == "upgrade.uncommitted" && it.state != AlertState::Closed)
 }
 
 /// An array that an earlier release made, with this release started on it.
@@ -70,7 +70,7 @@ async fn a_commit_is_audited_survives_a_crash_and_ends_the_alert_and_the_way_bac
     assert!(std::iter::from_fn(|| updates.try_recv().ok()).any(|it| it == Update::Changed(Topic::Upgrade)));
     rig.clock.fetch_add(10, std::sync::atomic::Ordering::SeqCst);
     assert!(!is_alerted(&up).await);
-    let audit = ok(&up, ListAudit { page: Page { before: None, limit: 1 } }).await;
+    let audit = ok(&up, ListAudit { limit: Some(1), ..ListAudit::default() }).await;
     let text = format!("{:?}", audit[0]);
     assert!(text.contains("CommitUpgrade") && text.contains("formats"), "{text}");
     up.crash().await;

@@ -54,8 +54,8 @@ async fn in_a_blackout_points_are_taken_only_if_an_operator_asks() {
 
     // The alert of the RPO says what it waits for.
     first.array.tick().await;
-    let alert = ok(&first, ListAlerts).await.into_iter().find(|it| it.condition.kind == "replication.rpo");
-    let message = alert.unwrap().condition.message;
+    let alert = ok(&first, ListAlerts).await.into_iter().find(|it| it.kind == "replication.rpo");
+    let message = alert.unwrap().message;
     assert!(message.contains("waits until the blackout ends at 2026-11-18T14:00:00Z"), "{message}");
 
     // Neither does a resumption go on, nor a change of the schedule; a request for a point does.

@@ -228,7 +228,7 @@ async fn without_its_witness_a_replication_goes_on_and_an_alert_says_so() {
     until_so(one, first, |it| problem(it).is_some_and(|why| why.contains("connection refused"))).await;
     one.clock.fetch_add(LONG_SECONDS, Ordering::SeqCst);
     let [alert] = alerts(first, "replication.witness").await.try_into().unwrap();
-    assert!(alert.condition.message.contains("connection refused"), "{alert:?}");
+    assert!(alert.message.contains("connection refused"), "{alert:?}");
     until(one, first, ReplicationState::InSync).await;
     write(first, volumes[0], 0, 73).await;
     plug(one, WITNESS, third);
