@@ -65,8 +65,8 @@ pub const RESERVE_DIVISOR: u32 = 8;
 /// Bytes of an encoded map page. 512 entries of ten bytes would be more, but their values are near each other.
 const MAP_PAGE_MAX_BYTES: u64 = 4096;
 
-/// Bytes of an encoded page of the frame table, rather more than less.
-const TABLE_PAGE_MAX_BYTES: u64 = 1024;
+/// Bytes of an encoded page of the frame table, rather more than less: half of them describe the cells of 64 frames.
+const TABLE_PAGE_MAX_BYTES: u64 = 2048;
 
 /// Bytes of an encoded index chunk, rather more than less.
 const INDEX_CHUNK_MAX_BYTES: u64 = 6 << 10;
