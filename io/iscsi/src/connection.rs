@@ -24,7 +24,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use transport::{Budget, BudgetShare, ConnectionLog, Owner};
+use transport::{Budget, BudgetShare, ConnectionLog, MAX_TURN_PDUS, Owner};
 
 /// The configuration of a connection.
 #[derive(Clone)]
@@ -157,22 +157,32 @@ impl Connection {
         self.proceed();
     }
 
-    /// Continues commands, and processes arrived PDUs while there is room for them.
-    pub fn proceed(&mut self) {
+    /// Continues commands, and processes arrived PDUs while there is room for them. True if some are left for the next
+    /// turn, see [`MAX_TURN_PDUS`].
+    pub fn proceed(&mut self) -> bool {
         if let Stage::Full(session) = &mut self.stage {
             session.advance(&mut self.wire);
         }
         self.blocked = false;
+        let mut pdus = 0;
         while self.wants_input() {
             if let Some(pdu) = self.wire.incoming.body() {
                 self.take(pdu);
                 continue;
             }
+            if pdus == MAX_TURN_PDUS {
+                self.blocked = true;
+                return true;
+            }
             let header = match self.wire.incoming.head() {
                 Ok(Some(header)) => header,
-                Ok(None) => return,
-                Err(error) => return self.end(SessionEnd::Protocol(error.to_string())),
+                Ok(None) => break,
+                Err(error) => {
+                    self.end(SessionEnd::Protocol(error.to_string()));
+                    break;
+                }
             };
+            pdus += 1;
             match self.admit(&header) {
                 Ok(Admit::Take(charge)) => self.wire.incoming.accept(charge),
                 Ok(Admit::Skip) => self.wire.incoming.skip(),
@@ -180,6 +190,7 @@ impl Connection {
                 Err(end) => self.end(end),
             }
         }
+        false
     }
 
     fn admit(&mut self, header: &Header) -> Result<Admit, SessionEnd> {

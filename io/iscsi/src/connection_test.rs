@@ -2,7 +2,9 @@ use crate::lab_test::*;
 use crate::memory_admission::SESSION_GUARANTEE;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use crate::session::SessionLimits;
+use bytes::BufMut;
 use std::sync::Arc;
+use transport::MAX_TURN_PDUS;
 
 const SIMPLE: u8 = FINAL | 1;
 const EXPECTS_READ: u8 = SIMPLE | 0x40;
@@ -139,6 +141,22 @@ fn malformed_additional_segments_are_rejected() {
         lab.deliver(&[&header.0[..], &ahs].concat());
         assert_eq!((lab.one().header.opcode(), lab.executed().len()), (opcode::REJECT, 0), "{ahs:?}");
     }
+}
+
+#[test]
+fn pdus_that_arrive_at_once_are_taken_in_turns() {
+    let mut lab = Lab::session(&[]);
+    let ping =
+        Header::new(opcode::NOP_OUT | 0x40, FINAL).with_itt(5).with_ttt(NO_TAG).put_u32(24, lab.cmd_sn);
+    let count = 2 * MAX_TURN_PDUS + 44;
+    let bytes = lab.encoded(std::iter::repeat_n(ping, count));
+    lab.connection.space().put_slice(&bytes);
+    lab.connection.received();
+    assert_eq!((lab.answers().len(), lab.connection.wants_input()), (MAX_TURN_PDUS, false));
+    assert!(lab.connection.proceed());
+    assert_eq!(lab.answers().len(), MAX_TURN_PDUS);
+    assert!(!lab.connection.proceed());
+    assert_eq!((lab.answers().len(), lab.connection.wants_input()), (44, true));
 }
 
 #[test]

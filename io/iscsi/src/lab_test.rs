@@ -266,9 +266,20 @@ impl Lab {
         self.send(second, &[]);
     }
 
+    /// PDUs without data, and those that are queued before them, as bytes.
+    pub(crate) fn encoded(&mut self, headers: impl Iterator<Item = Header>) -> Vec<u8> {
+        headers.for_each(|header| self.out.push(header, &Data::new()));
+        let mut encoded = Vec::new();
+        while !self.out.is_empty() {
+            let bytes: Vec<u8> = self.out.slices().iter().flat_map(|slice| slice.to_vec()).collect();
+            self.out.advance(bytes.len());
+            encoded.extend(bytes);
+        }
+        encoded
+    }
+
     fn flush(&mut self) {
-        let bytes: Vec<u8> = self.out.slices().iter().flat_map(|slice| slice.to_vec()).collect();
-        self.out.advance(bytes.len());
+        let bytes = self.encoded(std::iter::empty());
         self.deliver(&bytes);
     }
 

@@ -32,8 +32,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedSender;
 use transport::{
-    Budget, BudgetShare, Control, Guarantee, HandshakeFailure, LARGE_BUFFER_BYTES, LoginAttempts, Owner,
-    SMALL_BUFFER_BYTES, TLS_BYTES,
+    Budget, BudgetShare, Control, Guarantee, HandshakeFailure, LARGE_BUFFER_BYTES, LoginAttempts,
+    MAX_TURN_PDUS, Owner, SMALL_BUFFER_BYTES, TLS_BYTES,
 };
 
 /// Guaranteed memory of a connection before Connect, in bytes: its receive buffer, one capsule, and responses.
@@ -154,14 +154,17 @@ impl Connection {
         self.proceed();
     }
 
-    /// Continues commands, and processes arrived PDUs while there is room for them.
-    pub fn proceed(&mut self) {
+    /// Continues commands, and processes arrived PDUs while there is room for them. True if some are left for the next
+    /// turn, see [`MAX_TURN_PDUS`].
+    pub fn proceed(&mut self) -> bool {
         if let Stage::Queue(queue) = &mut self.stage
             && let Err(end) = queue.advance(&mut self.wire)
         {
-            return self.end(end);
+            self.end(end);
+            return false;
         }
         self.blocked = false;
+        let mut pdus = 0;
         while self.wants_input() {
             if let Some(pdu) = self.wire.incoming.body() {
                 if let Err(end) = self.take(pdu) {
@@ -169,11 +172,19 @@ impl Connection {
                 }
                 continue;
             }
+            if pdus == MAX_TURN_PDUS {
+                self.blocked = true;
+                return true;
+            }
             let header = match self.wire.incoming.head() {
                 Ok(Some(header)) => header.clone(),
-                Ok(None) => return,
-                Err(termination) => return self.end(termination.into()),
+                Ok(None) => break,
+                Err(termination) => {
+                    self.end(termination.into());
+                    break;
+                }
             };
+            pdus += 1;
             match self.admit(&header) {
                 Ok(Admit::Take(charge)) => self.wire.incoming.accept(charge),
                 Ok(Admit::Skip) => self.wire.incoming.skip(),
@@ -181,6 +192,7 @@ impl Connection {
                 Err(termination) => self.end(termination.into()),
             }
         }
+        false
     }
 
     fn admit(&mut self, header: &Header) -> Result<Admit, Termination> {

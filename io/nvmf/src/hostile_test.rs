@@ -3,9 +3,11 @@
 use crate::connection::UNKNOWN_GUARANTEE_BYTES;
 use crate::lab_test::*;
 use crate::worker::Work;
+use bytes::BufMut;
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
+use transport::MAX_TURN_PDUS;
 
 const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
@@ -16,6 +18,21 @@ fn first_half(in_capsule: bool) -> Cmd {
 
 /// More commands than there are tags.
 const MANY: u32 = 66_000;
+
+#[test]
+fn commands_that_arrive_at_once_are_taken_in_turns() {
+    let world = World::new();
+    let (_admin, mut io) = world.connected(HOST);
+    let count = MAX_TURN_PDUS + 44;
+    // An opcode that does not exist completes at once.
+    let bytes: Vec<u8> = (0..count).flat_map(|_| io.capsule(&Cmd::new(0x7e, 1)).1).collect();
+    io.connection.space().put_slice(&bytes);
+    let responses = |io: &Host| io.connection.slices().iter().map(|slice| slice.len()).sum::<usize>() / 24;
+    io.connection.received();
+    assert_eq!((responses(&io), io.connection.wants_input()), (MAX_TURN_PDUS, false));
+    assert!(!io.connection.proceed());
+    assert_eq!((responses(&io), io.connection.wants_input()), (count, true));
+}
 
 #[test]
 fn a_first_half_that_is_superseded_leaves_nothing() {

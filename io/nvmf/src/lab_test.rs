@@ -360,6 +360,13 @@ impl Host {
 
     /// Sends a command capsule, with in-capsule data if the command has any; returns its command identifier.
     pub(crate) fn submit(&mut self, cmd: &Cmd) -> u16 {
+        let (cid, pdu) = self.capsule(cmd);
+        self.send(&pdu);
+        cid
+    }
+
+    /// A command capsule, with in-capsule data if the command has any, and its command identifier.
+    pub(crate) fn capsule(&mut self, cmd: &Cmd) -> (u16, Vec<u8>) {
         let mut bytes = cmd.bytes;
         let mut cid = u16::from_le_bytes([bytes[2], bytes[3]]);
         if cid == 0 {
@@ -367,9 +374,7 @@ impl Host {
             self.next_cid = self.next_cid.wrapping_add(1).max(1);
             bytes[2..4].copy_from_slice(&cid.to_le_bytes());
         }
-        let pdu = self.pdu(4, &bytes, if cmd.in_capsule { &cmd.data } else { &[] }, 0);
-        self.send(&pdu);
-        cid
+        (cid, self.pdu(4, &bytes, if cmd.in_capsule { &cmd.data } else { &[] }, 0))
     }
 
     /// Sends a part of the data of an R2T.

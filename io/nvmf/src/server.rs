@@ -188,8 +188,8 @@ impl Link for ServerLink {
         self.connection.received();
     }
 
-    fn proceed(&mut self) {
-        self.connection.proceed();
+    fn proceed(&mut self) -> bool {
+        self.connection.proceed()
     }
 
     fn poll_tasks(&mut self, slot: &ConnectionSlot, cx: &mut Context<'_>) -> bool {

@@ -29,7 +29,9 @@ pub use digest::{digest, digest_of_parts};
 pub use login_throttle::{LoginAttempts, LoginThrottle};
 pub use permit::Permit;
 pub use portal::shard::Shard;
-pub use portal::{BoundPortal, DownPortals, Link, Peer, Portal, Portals, Service, Serving, SystemClock};
+pub use portal::{
+    BoundPortal, DownPortals, Link, MAX_TURN_PDUS, Peer, Portal, Portals, Service, Serving, SystemClock,
+};
 pub use progress::{Progress, STALL_SECONDS, Transferred};
 pub use receive_buffer::{LARGE_BUFFER_BYTES, ReceiveBuffer, SMALL_BUFFER_BYTES};
 pub use send_queue::SendQueue;

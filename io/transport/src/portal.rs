@@ -37,6 +37,9 @@ const MAX_LINGER_BYTES: usize = 1 << 20;
 const MAX_ROUNDS: usize = 32;
 /// Bytes read in these rounds, after which it yields as well: as commands without data, they take the shard milliseconds.
 const MAX_TURN_BYTES: usize = 64 << 10;
+/// PDUs that a connection takes from its buffer before it yields. A host sends more at once only if it does not wait for
+/// responses.
+pub const MAX_TURN_PDUS: usize = 128;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// TCP keepalive: probes after this time without traffic, at this interval, and how many without a response end a connection.
@@ -118,8 +121,9 @@ pub trait Link: Send + 'static {
     fn wants_input(&self) -> bool;
     /// Bytes were put into [`Link::space`].
     fn received(&mut self);
-    /// Continues commands that waited for memory.
-    fn proceed(&mut self);
+    /// Continues commands that waited for memory. True if PDUs that have arrived are left for the next turn, see
+    /// [`MAX_TURN_PDUS`].
+    fn proceed(&mut self) -> bool;
     /// Continues commands; returns true if there was work to do. Wakes the context when there may be more. A link whose
     /// host has become known marks its slot.
     fn poll_tasks(&mut self, slot: &ConnectionSlot, cx: &mut Context<'_>) -> bool;
@@ -467,7 +471,7 @@ fn start<S: Service>(
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let held = None;
-        Driver { link, ticks, receiver, stream, slot, evicted: false, permit, held }.run().await;
+        Driver { link, ticks, receiver, stream, slot, evicted: false, permit, held, left: false }.run().await;
     });
     Ok(())
 }
@@ -533,6 +537,8 @@ struct Driver<L> {
     permit: Permit,
     /// Set while responses wait for permission: the time of the next check.
     held: Option<Pin<Box<Sleep>>>,
+    /// PDUs that have arrived were left for the next turn.
+    left: bool,
 }
 
 impl<L: Link> Driver<L> {
@@ -574,8 +580,12 @@ impl<L: Link> Driver<L> {
             }
         }
         let mut read_bytes = 0;
+        let mut progress = std::mem::take(&mut self.left);
+        if progress {
+            self.link.proceed();
+        }
         for _ in 0..MAX_ROUNDS {
-            let mut progress = self.poll_control(cx);
+            progress |= self.poll_control(cx);
             // Input first: an abort that has arrived takes precedence over an unsent response.
             if self.link.wants_input()
                 && let Poll::Ready(bytes) = self.poll_read(cx)?
@@ -598,10 +608,11 @@ impl<L: Link> Driver<L> {
                 return Poll::Pending;
             }
             // Freed memory may admit PDUs that have arrived.
-            self.link.proceed();
-            if read_bytes >= MAX_TURN_BYTES {
+            self.left = self.link.proceed();
+            if self.left || read_bytes >= MAX_TURN_BYTES {
                 break;
             }
+            progress = false;
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -685,111 +696,5 @@ impl<L: Link> Driver<L> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
-
-    use super::*;
-    use bytes::BufMut;
-
-    /// A link that takes whatever comes.
-    #[derive(Default)]
-    struct Taking {
-        buffer: BytesMut,
-        taken: usize,
-    }
-
-    impl Link for Taking {
-        fn space(&mut self) -> Limit<&mut BytesMut> {
-            self.buffer.clear();
-            self.buffer.reserve(crate::LARGE_BUFFER_BYTES);
-            (&mut self.buffer).limit(crate::LARGE_BUFFER_BYTES)
-        }
-
-        fn wants_input(&self) -> bool {
-            true
-        }
-
-        fn received(&mut self) {
-            self.taken += self.buffer.len();
-        }
-
-        fn proceed(&mut self) {}
-
-        fn poll_tasks(&mut self, _: &ConnectionSlot, _: &mut Context<'_>) -> bool {
-            false
-        }
-
-        fn wants_output(&self) -> bool {
-            false
-        }
-
-        fn slices(&self) -> SmallVec<[IoSlice<'_>; 96]> {
-            SmallVec::new()
-        }
-
-        fn sent(&mut self, _: usize) {}
-
-        fn tick(&mut self) {}
-
-        fn close(&mut self, _: &'static str) {}
-
-        fn shut_down(&mut self, _: u16) {}
-
-        fn ended(&self) -> Option<String> {
-            None
-        }
-
-        fn finish(self, _: &str) -> bool {
-            true
-        }
-    }
-
-    /// A host that sends without a pause takes a turn like others.
-    #[tokio::test]
-    async fn a_connection_yields_to_the_others_of_its_shard_after_some_bytes() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut host = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (stream, peer) = listener.accept().await.unwrap();
-        let connections = Connections::new(vec![Shard::current()], ConnectionLimits::new(8));
-        let (sender, receiver) = unbounded_channel();
-        let slot = ConnectionSlot::take(&connections, sender, (1, peer.ip())).unwrap();
-        let (ticks, stream, permit) = (interval(TICK), Stream::Plain(stream), Permit::default());
-        let (link, held) = (Taking::default(), None);
-        let mut driver = Driver { link, slot, receiver, ticks, stream, evicted: false, permit, held };
-        let sends = tokio::spawn(async move {
-            host.write_all(&vec![0; 4 << 20]).await.unwrap();
-            host
-        });
-        let (mut turns, mut most) = (0, 0);
-        while driver.link.taken < 4 << 20 {
-            let before = driver.link.taken;
-            // A turn ends with a wake-up if more can be read.
-            poll_fn(|cx| {
-                assert!(driver.poll(cx).is_pending());
-                Poll::Ready(())
-            })
-            .await;
-            most = most.max(driver.link.taken - before);
-            turns += 1;
-            tokio::task::yield_now().await;
-        }
-        assert!(
-            most <= MAX_TURN_BYTES + crate::LARGE_BUFFER_BYTES && turns > 10,
-            "{most} bytes, {turns} turns"
-        );
-        drop(sends.await.unwrap());
-    }
-
-    #[test]
-    fn connections_of_hosts_that_are_gone_are_found_by_the_kernel() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        runtime.block_on(async {
-            let listener = listener(([127, 0, 0, 1], 0).into()).await.unwrap();
-            let _host = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let (accepted, _) = listener.accept().await.unwrap();
-            let accepted = SockRef::from(&accepted);
-            assert!(accepted.keepalive().unwrap());
-            assert_eq!(accepted.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
-        });
-    }
-}
+#[path = "portal_test.rs"]
+mod tests;
