@@ -149,6 +149,26 @@ fn a_large_batch_that_was_never_whole_is_the_end() {
     assert_eq!(recover(&open(&mem).unwrap()).unwrap()[1..], [whole(2, "b", 8)]);
 }
 
+/// More drives than are tolerated fail one after the other within a batch, as those of one adapter, and all return.
+#[test]
+fn a_large_batch_that_was_never_whole_is_the_end_if_its_drives_were_missing_and_return() {
+    let mem = mem(6);
+    let shelf = format(&mem);
+    append(&shelf, "a", 1).unwrap();
+    let before: Vec<Vec<u8>> = mem.iter().map(|drive| drive.with(|memory| memory.to_vec())).collect();
+    append(&shelf, "torn", 16).unwrap();
+    let column = on_drive(&shelf, 3 * ALIGN as u64);
+    for slot in [3, 4, 5] {
+        let old = &before[slot][column..column + 8 * ALIGN];
+        mem[slot].with(|memory| memory[column..column + 8 * ALIGN].copy_from_slice(old));
+        shelf.fail_drive(slot, &gone());
+        now(shelf.settle());
+    }
+    let shelf = open(&mem).unwrap();
+    assert_eq!(shelf.journal.lock().returned, 0b11_1000);
+    assert_eq!(heads(&shelf).unwrap(), "a");
+}
+
 #[test]
 fn a_large_batch_that_may_have_been_answered_is_not_the_end() {
     let mem = mem(6);

@@ -190,7 +190,10 @@ impl Walk<'_> {
             let few = || Error::Drive {
                 what: format!("too few of the drives that have journal batch {} are there", header.pos.0),
             };
-            return if torn { Ok(None) } else { Err(failure.unwrap_or_else(few)) };
+            // The columns with which a batch was acknowledged stay on their drives, also on those that are missing after
+            // that and return: with every column read, too few of them were ever written.
+            let is_all_read = failure.is_none() && there.iter().all(|there| *there);
+            return if torn || is_all_read { Ok(None) } else { Err(failure.unwrap_or_else(few)) };
         };
         let mut whole = AlignedBuf::with_capacity(header.whole());
         whole.push(front);
