@@ -77,7 +77,7 @@ async fn driven(link: Taking) -> (Driver<Taking>, TcpStream) {
     (Driver { link, slot, receiver, ticks, stream, evicted, permit, held, left }, host)
 }
 
-/// Drives a link until it has taken so many, as often as it is woken; returns the most in one turn, and the turns.
+/// Drives a link until it has taken `count`, as often as it is woken; returns the most in one turn, and the turns.
 async fn take(driver: &mut Driver<Taking>, count: usize) -> (usize, usize) {
     let (mut turns, mut most) = (0, 0);
     poll_fn(|cx| {
