@@ -27,8 +27,13 @@ pub const CHECKSUM: usize = 4;
 const RAW: u16 = 0;
 const LZ4: u16 = 1;
 
-/// Bytes that a compressed cell may take at most: compression has to save at least a sixteenth.
-pub const MAX_COMPRESSED: usize = BLOCK - BLOCK / 16;
+/// Bytes that compressed data may take at most: compression has to save at least a sixteenth.
+pub const fn max_compressed_len(bytes: usize) -> usize {
+    bytes - bytes / 16
+}
+
+/// Bytes that a compressed cell may take at most.
+pub const MAX_COMPRESSED: usize = max_compressed_len(BLOCK);
 
 /// Length in bytes and encoding of one cell: the lower twelve bits are the length of the data less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,13 +136,8 @@ impl Cells {
         out: &mut Vec<u8>,
     ) {
         assert_eq!(block.len(), BLOCK, "a cell is made of a block");
-        let mode = Some(lz4::block::CompressionMode::FAST(1));
-        let packed = match compress {
-            true => lz4::block::compress_to_buffer(block, mode, false, &mut scratch[..MAX_COMPRESSED])
-                .unwrap_or(0),
-            false => 0,
-        };
-        let (encoding, data) = if packed > 0 { (LZ4, &scratch[..packed]) } else { (RAW, block) };
+        let packed = if compress { compress_lz4(block, &mut scratch[..MAX_COMPRESSED]) } else { None };
+        let (encoding, data) = packed.map_or((RAW, block), |len| (LZ4, &scratch[..len]));
         out.extend_from_slice(&(checksum(data) ^ seed(name)).to_le_bytes());
         out.extend_from_slice(data);
         self.0[usize::from(name.index)] = Cell::new(encoding, data.len()).0;
@@ -183,6 +183,12 @@ impl Cells {
             }
         }
     }
+}
+
+/// Compresses by LZ4; `None` if the outcome does not fit in `out`. Returns its length in bytes.
+pub fn compress_lz4(data: &[u8], out: &mut [u8]) -> Option<usize> {
+    let mode = Some(lz4::block::CompressionMode::FAST(1));
+    lz4::block::compress_to_buffer(data, mode, false, out).ok().filter(|len| *len > 0)
 }
 
 /// Appends the `len` bytes that LZ4 compressed; `None` if these are not `len` bytes compressed.

@@ -1,7 +1,7 @@
 //! Objects of the log: a header, then data blocks or metadata. The header identifies the object and has its checksum,
 //! so that a segment can be read without any map, and a read of other bytes is detected.
 
-use crate::cell::{self, Blocks, Cells, indexes};
+use crate::cell::{self, Blocks, Cells, indexes, max_compressed_len};
 use crate::codec::{Malformed, Take};
 use crate::entry::{BLOCK, BlockId};
 use crate::policy::Compression;
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Kind of an object.
@@ -118,8 +119,7 @@ impl Header {
 
     /// Length in bytes of what is before the blocks: the header, the fingerprints and the list of cells.
     fn front(&self) -> usize {
-        let cells = if self.has_cells() { Cells::LISTED } else { 0 };
-        HEADER + self.stored.count_ones() as usize * (size_of::<Fingerprint>() + cells)
+        front(self.stored, self.has_cells())
     }
 
     fn has_cells(&self) -> bool {
@@ -194,7 +194,7 @@ fn verify_front(object: &[u8]) -> Result<(Header, Cells), Malformed> {
         return Err(Malformed("object: the checksum differs"));
     }
     let cells = header.cells(object)?;
-    if !cells.is_none() && header.front() + cells.len() != object.len() {
+    if !cells.is_none() && len_of_cells(&cells) != object.len() {
         return Err(Malformed("frame: its length differs"));
     }
     Ok((header, cells))
@@ -280,19 +280,11 @@ thread_local! {
 fn compress(blocks: &[u8], out: &mut [u8], how: Method) -> Option<(u8, usize)> {
     let (packing, done) = match how {
         Method::Raw => return None,
-        Method::Lz4 => {
-            let mode = Some(lz4::block::CompressionMode::FAST(1));
-            (LZ4, lz4::block::compress_to_buffer(blocks, mode, false, out))
-        }
+        Method::Lz4 => return cell::compress_lz4(blocks, out).map(|len| (LZ4, len)),
         Method::Zstd => (ZSTD, ZSTD_IN.with_borrow_mut(|zstd| zstd.compress_to_buffer(blocks, out))),
         Method::Deep => (ZSTD, DEEP_IN.with_borrow_mut(|zstd| zstd.compress_to_buffer(blocks, out))),
     };
     done.ok().filter(|len| *len > 0).map(|len| (packing, len))
-}
-
-/// Bytes that compressed blocks may take at most: compression has to save at least a sixteenth.
-fn max_compressed_len(blocks: usize) -> usize {
-    blocks - blocks / 16
 }
 
 /// Bytes that a block takes compressed, if that saves enough.
@@ -498,10 +490,21 @@ pub fn unpack_cells(bytes: &[u8], number: u64, cells: &Cells, wanted: Blocks) ->
     Ok(Decoded { stored: cells.blocks(), held: wanted & cells.blocks(), bytes })
 }
 
-/// Bytes of a frame's object before its cells.
-pub fn front_of_cells(cells: &Cells) -> usize {
-    let blocks = cells.blocks().count_ones() as usize;
-    HEADER + blocks * (size_of::<Fingerprint>() + Cells::LISTED)
+/// Bytes of a frame's object before its blocks.
+fn front(stored: Blocks, has_cells: bool) -> usize {
+    let listed = if has_cells { Cells::LISTED } else { 0 };
+    HEADER + stored.count_ones() as usize * (size_of::<Fingerprint>() + listed)
+}
+
+/// Bytes of the object of a frame with these cells.
+pub fn len_of_cells(cells: &Cells) -> usize {
+    front(cells.blocks(), true) + cells.len()
+}
+
+/// Where the cells of these blocks lie in the object of their frame: see [`Cells::range`].
+pub fn range_of_cells(cells: &Cells, wanted: Blocks) -> Option<Range<usize>> {
+    let front = front(cells.blocks(), true);
+    cells.range(wanted).map(|range| front + range.start..front + range.end)
 }
 
 /// The fingerprints of a frame's stored blocks, in order.
@@ -569,9 +572,9 @@ mod tests {
         let blocks = [vec![1; BLOCK], noise(BLOCK), vec![3; BLOCK]].concat();
         let object = pack(0b1_0110, &blocks, &[[1; 16]; 3], Method::Lz4, true);
         let cells = cells_of(&object);
-        let range = cells.range(0b1_0000).unwrap();
-        assert_eq!(front_of_cells(&cells) + range.end, object.len());
-        let part = &object[front_of_cells(&cells) + range.start..];
+        let range = range_of_cells(&cells, 0b1_0000).unwrap();
+        assert_eq!((range.end, len_of_cells(&cells)), (object.len(), object.len()));
+        let part = &object[range];
         assert!(part.len() < 100);
         let frame = unpack_cells(part, 99, &cells, 0b1_0000).unwrap();
         assert_eq!((frame.blocks(4, 1).unwrap(), frame.bytes()), (vec![3; BLOCK].into(), BLOCK));

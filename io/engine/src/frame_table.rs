@@ -4,7 +4,7 @@
 //! Pages of the table are read when needed. A reference that changes while its page is not in memory is deferred
 //! until the page is read: writing and unmapping never wait for the table.
 
-use crate::cell::Cells;
+use crate::cell::{Cells, indexes};
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::BlockId;
 use crate::frame;
@@ -41,10 +41,10 @@ pub struct Frame {
     pub refs: SmallVec<[u64; 2]>,
 }
 
-/// Where a frame was moved to.
+/// Where a frame is, and in which form.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    /// Its new location.
+    /// Its location.
     pub location: Location,
     /// The blocks that are stored there.
     pub stored: u8,
@@ -53,6 +53,11 @@ pub struct Placed {
 }
 
 impl Frame {
+    /// Where it is.
+    pub fn placed(&self) -> Placed {
+        Placed { location: self.location, stored: self.stored, cells: self.cells }
+    }
+
     /// The part of the frame's bytes that is attributed to a stored block. The parts of all stored blocks add up to
     /// the length exactly.
     pub fn share(&self, index: u8) -> u64 {
@@ -73,7 +78,7 @@ impl Frame {
 
     fn count(&self, usage: &mut Usage, alive: bool) {
         let live = self.live();
-        for index in (0..8).filter(|index| live >> index & 1 == 1) {
+        for index in indexes(live) {
             match alive {
                 true => usage.add_block(self.location.segment, self.share(index)),
                 false => usage.sub_block(self.location.segment, self.share(index)),
@@ -150,7 +155,7 @@ impl TablePage {
                 0 => Cells::NONE,
                 _ => Cells::read(stored, || u16::try_from(take.var()?).map_err(|_| take.malformed()))?,
             };
-            take.check(cells.is_none() || len as usize == frame::front_of_cells(&cells) + cells.len())?;
+            take.check(cells.is_none() || len as usize == frame::len_of_cells(&cells))?;
             let refs = (0..blocks).map(|_| take.var()).collect::<Result<SmallVec<_>, _>>()?;
             take.check(len > 0 && refs.iter().all(|refs| *refs <= MAX_REFS) && page.get(index).is_none())?;
             let location = Location { segment, offset, len };

@@ -78,7 +78,7 @@ fn table_pages_come_back() {
 fn in_cells(refs: &[u64]) -> Frame {
     let stored = frame(0, 0, refs).stored;
     let cells = Cells::read(stored, || Ok(0x0fff)).unwrap();
-    let len = (frame::front_of_cells(&cells) + cells.len()) as u32;
+    let len = frame::len_of_cells(&cells) as u32;
     Frame { cells, ..frame(10, len, refs) }
 }
 

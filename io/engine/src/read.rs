@@ -2,11 +2,11 @@
 //! frames are read, and the look-up is repeated, so that the result is the state of one moment.
 
 use crate::cache::Hit;
-use crate::cell::{self, Blocks, Cells};
+use crate::cell::{self, Blocks};
 use crate::core::Core;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
 use crate::frame::{self, Decoded, ObjectKind};
-use crate::frame_table::{Frame, TablePage};
+use crate::frame_table::{Frame, Placed, TablePage};
 use crate::map::{Need, Seen};
 use crate::page_index::PageInfo;
 use crate::pages::NumberMap;
@@ -44,14 +44,6 @@ pub struct Missing {
     block: u64,
     /// Its own blocks that are wanted.
     wanted: Blocks,
-}
-
-/// Where a frame is, as the table says.
-#[derive(Clone, Copy)]
-struct Found {
-    location: Location,
-    stored: Blocks,
-    cells: Cells,
 }
 
 /// A value as of one moment, and the journal batch that has to be durable before it is returned. Later changes need
@@ -305,11 +297,10 @@ impl Core {
     }
 
     /// Blocks of a frame from its cells alone, if it has them.
-    async fn read_blocks(&self, number: u64, found: Found, wanted: Blocks) -> Option<Decoded> {
-        let Found { location, stored, cells } = found;
-        if let Some(range) = cells.range(wanted) {
-            let front = frame::front_of_cells(&cells);
-            let bytes = self.log.read_part(location, front + range.start..front + range.end).await.ok()?;
+    async fn read_blocks(&self, number: u64, found: Placed, wanted: Blocks) -> Option<Decoded> {
+        let Placed { location, stored, cells } = found;
+        if let Some(range) = frame::range_of_cells(&cells, wanted) {
+            let bytes = self.log.read_part(location, range).await.ok()?;
             return frame::unpack_cells(&bytes, number, &cells, wanted).ok();
         }
         let object = self.log.read(location).await.ok()?;
@@ -318,14 +309,12 @@ impl Core {
 
     /// Where the table says that a frame is; `None` if there is none. It fails if a read there, which `tried` names, has failed
     /// and the frame was not moved since.
-    async fn find_frame(&self, number: u64, tried: &mut Option<Location>) -> Result<Option<Found>> {
+    async fn find_frame(&self, number: u64, tried: &mut Option<Location>) -> Result<Option<Placed>> {
         loop {
-            let known =
-                |frame: &Frame| Found { location: frame.location, stored: frame.stored, cells: frame.cells };
-            let found = self.state.read().maps.table.get(number).map(|frame| frame.map(known));
+            let found = self.state.read().maps.table.get(number).map(|frame| frame.map(Frame::placed));
             match found {
                 Err(absent) => self.load(absent.into()).await?,
-                Ok(Some(Found { location, .. })) if tried.replace(location) == Some(location) => {
+                Ok(Some(Placed { location, .. })) if tried.replace(location) == Some(location) => {
                     self.inconsistencies.note(format_args!("frame {number} at {location} can't be read"));
                     return Err(Error::Medium { lba: 0 });
                 }

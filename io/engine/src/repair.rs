@@ -6,6 +6,7 @@
 //! users; one checkpoint then makes the result durable atomically.
 
 use crate::catalog::VolumeState;
+use crate::cell::indexes;
 use crate::check::{Progress, ProgressSink};
 use crate::core::Core;
 use crate::engine::Engine;
@@ -542,7 +543,7 @@ impl Core {
             let Ok(body) = self.read_table(page, location).await else { continue };
             for (_, frame) in body.iter() {
                 let live = frame.live();
-                for index in (0..8).filter(|index| live >> index & 1 == 1) {
+                for index in indexes(live) {
                     usage.add_block(frame.location.segment, frame.share(index));
                 }
             }

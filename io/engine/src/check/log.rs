@@ -96,7 +96,7 @@ impl Core {
         let mut unique = 0;
         for (number, frame) in frames {
             locations.push(frame.location);
-            for index in (0..8u8).filter(|index| frame.stored >> index & 1 == 1) {
+            for index in cell::indexes(frame.stored) {
                 // The stored counts do not include deferred changes.
                 let change = waiting.get(&BlockId { frame: *number, index }.bits()).copied().unwrap_or(0);
                 let before = frame.refs(index).saturating_add_signed(-change);

@@ -23,12 +23,14 @@ struct Moved {
 
 impl Moved {
     /// Leaves only the live blocks; `None` if it can't be decoded.
-    fn packed(self, packer: &mut Packer) -> Option<Self> {
+    fn packed(self, packer: &mut Option<Packer>, has_cells: bool) -> Option<Self> {
         let Object { location, header, bytes } = self.object;
         let bytes = match self.live == header.stored {
             true => bytes,
-            false => frame::keep_cells(&bytes, &header, self.live)
-                .or_else(|| without_dead(packer, &bytes, &header, self.live))?,
+            false => frame::keep_cells(&bytes, &header, self.live).or_else(|| {
+                let packer = packer.get_or_insert_with(|| Packer::new(has_cells));
+                without_dead(packer, &bytes, &header, self.live)
+            })?,
         };
         Some(Self { object: Object { location, header, bytes }, live: self.live })
     }
@@ -120,8 +122,8 @@ impl Cleaner {
         let has_cells = self.core.format.has_cells();
         let parts = self.live(objects).await;
         let jobs = self.core.options.workers.compute_all(parts, move |part: Vec<Moved>| {
-            let mut packer = Packer::new(has_cells);
-            let packed = part.into_iter().filter_map(|moved| moved.packed(&mut packer));
+            let mut packer = None;
+            let packed = part.into_iter().filter_map(|moved| moved.packed(&mut packer, has_cells));
             packed.collect::<Vec<_>>()
         });
         let (mut copied, mut has_room) = (Vec::new(), true);

@@ -3,6 +3,7 @@
 //! rewritten, so that nothing else on the shelf differs.
 
 use super::fields::{self, Field};
+use crate::cell::indexes;
 use crate::entry::BLOCK;
 use crate::error::{failed, unusable};
 use crate::frame::{self, ObjectKind};
@@ -313,7 +314,7 @@ impl Media {
             at => how[at as usize] = pick(256) as u8,
         }
         let share = |frame: &crate::frame_table::Frame| -> u64 {
-            let live = (0..8).filter(|index| frame.live() >> index & 1 == 1);
+            let live = indexes(frame.live());
             live.map(|index| frame.share(index)).sum()
         };
         self.root.segments[frame.location.segment as usize].data -= share(&frame);
