@@ -1,10 +1,10 @@
 //! The interface of a handler: a request whose generic checks are done, and how the command continues.
 
 use crate::cdb::Cdb;
-use crate::nexus::View;
-use crate::opcode::Row;
 use crate::path::Path;
+use crate::row::Row;
 use crate::sense::Fault;
+use crate::view::View;
 use block::{Data, Extent, Note, Pending, Recipe, Reply, Sequence};
 use std::pin::Pin;
 use std::sync::Arc;

@@ -5,18 +5,17 @@
 //! that the sender sees: a copy can't reach a unit that its initiator can't.
 
 mod list;
-mod operations;
 mod page;
 
-pub(crate) use operations::{Done, Operations, Transferred};
 pub(crate) use page::third_party_copy_page;
 
 use crate::Status;
 use crate::command::{Flow, Notes, Request};
 use crate::gate::TaskSetEntry;
-use crate::opcode::Effect;
+use crate::operations::{Done, MAX_SEGMENTS, Operations, Transferred};
 use crate::path::Path;
 use crate::read_write::read_blocks;
+use crate::row::Effect;
 use crate::sense::{Code, Fault};
 use crate::task_set::Class;
 use crate::unit::Unit;
@@ -27,9 +26,6 @@ use std::sync::Arc;
 
 /// Copy source and copy destination descriptors in one list.
 const MAX_CSCDS: usize = 128;
-
-/// Segment descriptors in one list.
-const MAX_SEGMENTS: usize = 256;
 
 /// Bytes of all descriptors of one list.
 const MAX_DESCRIPTOR_BYTES: usize = MAX_CSCDS * 32 + MAX_SEGMENTS * 28;
@@ -229,7 +225,7 @@ impl Plan {
 /// The path that a descriptor names, among those of the sender.
 fn resolve(cscd: &Cscd, request: &Request<'_>) -> Option<Arc<Path>> {
     let name = cscd.naa?;
-    request.peers.values().find(|path| crate::inquiry::naa_bytes(path.unit.id) == name).cloned()
+    request.peers.values().find(|path| crate::identity::naa_bytes(path.unit.id) == name).cloned()
 }
 
 /// Enters the task set of a source or destination unit, if its reservations and its write protection allow it.

@@ -1,17 +1,20 @@
 //! The spine of the device server: a command from its CDB through task set, QoS admission and checks to its handler.
 
+use crate::block_limits::BlockLimits;
 use crate::cdb::Cdb;
 use crate::command::{Flow, Notes, Request};
 use crate::gate::{Flags, TaskSetEntry};
-use crate::nexus::View;
-use crate::opcode::{self, ConflictRule, Row};
+use crate::opcode;
 use crate::path::Path;
 use crate::response::CommandInfo;
+use crate::row::{ConflictRule, Row};
 use crate::sense::{Code, Fault};
 use crate::task::{Running, Task};
+use crate::task_set::Class;
+use crate::view::View;
 use crate::{Command, Direction, Execution, Response, TaskAttribute};
 use block::{Data, Pending};
-use export::Admission;
+use export::{Admission, Cost, Operation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,7 +44,7 @@ pub(crate) fn start(
     if path.is_closed() {
         return Execution::Done(path.respond(Err(Code::UNIT_NOT_SUPPORTED.into()), &info));
     }
-    let admission = if flags.limited() { path.request_admission(row, &cdb, &data, attribute) } else { None };
+    let admission = if flags.limited() { request_admission(path, row, &cdb, &data, attribute) } else { None };
     let given = Given { direction, data, notes, located_bytes };
     if admission.is_some() || !entry.may_dispatch() {
         drop(tasks);
@@ -70,11 +73,39 @@ fn command_info(path: &Path, row: &Row, cdb: &Cdb, data: &Data, began: u64) -> C
     let block_bytes = path.unit.block_bytes;
     CommandInfo {
         operation: row.operation,
-        bytes: row.amount(cdb, data, block_bytes),
+        bytes: opcode::amount(row, cdb, data, block_bytes),
         began,
         data_out_wanted: row.data_out(cdb, block_bytes),
         allocation: row.allocation(cdb),
     }
+}
+
+/// Requests admission by the QoS limits. `None` if the command is admitted at once.
+fn request_admission(
+    path: &Path,
+    row: &Row,
+    cdb: &Cdb,
+    data: &Data,
+    attribute: TaskAttribute,
+) -> Option<Admission> {
+    if row.class != Class::Media {
+        return None;
+    }
+    let limits = BlockLimits::of(path.unit.block_bytes);
+    let bytes = |blocks: u64| blocks.saturating_mul(path.unit.block_bytes.into());
+    let transferred = match row.operation {
+        Operation::Read => bytes(row.extent(cdb).blocks.min(limits.transfer.into())),
+        _ => data.len() as u64,
+    };
+    let cost = Cost { operations: 1, bytes: transferred };
+    let unmapped = || opcode::amount(row, cdb, data, path.unit.block_bytes).min(bytes(limits.write_same));
+    let charges = path.unit.volume.limiters().charges(cost, row.unmaps(cdb).then(unmapped));
+    // Locks of clustered file systems must not be delayed, and HEAD OF QUEUE goes ahead of everything.
+    if row.operation == Operation::CompareAndWrite || attribute == TaskAttribute::HeadOfQueue {
+        Admission::count(&charges);
+        return None;
+    }
+    Admission::request(charges, path.host())
 }
 
 /// What comes with a CDB.

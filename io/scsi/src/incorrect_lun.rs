@@ -2,8 +2,8 @@
 //! SENSE succeed, so that an initiator can discover the units.
 
 use crate::cdb::Cdb;
+use crate::identity::TargetIdentity;
 use crate::sense::{Code, Sense};
-use crate::target::TargetIdentity;
 use crate::{Command, Response, Status, inquiry, report};
 use block::Data;
 

@@ -2,23 +2,10 @@
 
 mod vpd;
 
-pub(crate) use vpd::naa_bytes;
-
 use crate::command::{Flow, Request};
 use crate::gate;
+use crate::identity::TargetIdentity;
 use crate::sense::Fault;
-use crate::target::TargetIdentity;
-use block::DiskId;
-
-/// The name by which hosts know the unit of a disk: "naa." and the 32 hexadecimal digits of VPD page 83h.
-pub fn naa(id: DiskId) -> String {
-    format!("naa.{:032x}", u128::from_be_bytes(naa_bytes(id)))
-}
-
-/// The serial number by which hosts know the unit of a disk (VPD page 80h): 25 hexadecimal digits.
-pub fn serial_number(id: DiskId) -> String {
-    vpd::serial(id)
-}
 
 /// Peripheral qualifier and device type of a direct access block device.
 pub(crate) const DISK: u8 = 0x00;

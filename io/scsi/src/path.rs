@@ -1,17 +1,15 @@
 //! A path: one I_T nexus and one logical unit (an I_T_L nexus), with its tasks and unit attention conditions.
 
-use crate::copy::Operations;
+use crate::Status;
 use crate::gate::{self, Gate};
-use crate::nexus::{Begin, Shared};
-use crate::opcode::{Effect, Row};
+use crate::operations::Operations;
+use crate::row::Effect;
 use crate::sense::{Code, Sense};
 use crate::task::Task;
-use crate::task_set::Class;
 use crate::unit::{Core, Unit};
+use crate::view::{Begin, Shared};
 use crate::volatile::{self, Origin};
-use crate::{Status, TaskAttribute, block_limits::BlockLimits, cdb::Cdb};
-use block::Data;
-use export::{Admission, Cost, NexusName, Operation, PathId, Recorder};
+use export::{NexusName, PathId, Recorder};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -158,34 +156,6 @@ impl Path {
         }
         // The gate may be out of date: the disk was read-only when the flags were set last.
         self.unit.lock().pages.current().write_protect.then_some(Code::SOFTWARE_PROTECTED)
-    }
-
-    /// Requests admission by the QoS limits. `None` if the command is admitted at once.
-    pub(crate) fn request_admission(
-        &self,
-        row: &Row,
-        cdb: &Cdb,
-        data: &Data,
-        attribute: TaskAttribute,
-    ) -> Option<Admission> {
-        if row.class != Class::Media {
-            return None;
-        }
-        let limits = BlockLimits::of(self.unit.block_bytes);
-        let bytes = |blocks: u64| blocks.saturating_mul(self.unit.block_bytes.into());
-        let transferred = match row.operation {
-            Operation::Read => bytes(row.extent(cdb).blocks.min(limits.transfer.into())),
-            _ => data.len() as u64,
-        };
-        let cost = Cost { operations: 1, bytes: transferred };
-        let unmapped = || row.amount(cdb, data, self.unit.block_bytes).min(bytes(limits.write_same));
-        let charges = self.unit.volume.limiters().charges(cost, row.unmaps(cdb).then(unmapped));
-        // Locks of clustered file systems must not be delayed, and HEAD OF QUEUE goes ahead of everything.
-        if row.operation == Operation::CompareAndWrite || attribute == TaskAttribute::HeadOfQueue {
-            Admission::count(&charges);
-            return None;
-        }
-        Admission::request(charges, &self.host)
     }
 
     /// Whether both paths belong to the same I_T nexus.

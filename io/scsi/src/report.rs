@@ -2,8 +2,9 @@
 
 use crate::Lun;
 use crate::command::{Flow, Request};
-use crate::opcode::{self, Row, TABLE};
-use crate::reservation::is_supported;
+use crate::opcode::{self, TABLE};
+use crate::reserve::is_supported;
+use crate::row::Row;
 use crate::sense::{Code, Fault};
 
 /// REPORT LUNS (SPC-5 6.34)

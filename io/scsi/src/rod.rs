@@ -5,18 +5,14 @@
 //! size, and is written by sharing stored data. It is of use only to the host that made it, while that sees the source.
 
 mod ranges;
-mod rods;
-mod token;
 mod transfer;
 
-pub(crate) use rods::Rods;
-
 use crate::command::{Flow, Request};
-use crate::copy::{Done, Operations, Transferred};
+use crate::operations::{Done, Operations, Transferred};
+use crate::rods::{Found, Rod};
 use crate::sense::{Code, Fault};
 use block::{Data, Op, Reply};
 use ranges::{Populate, WriteUsing};
-use rods::{Found, Rod};
 use transfer::Transfer;
 
 /// Block device range descriptors in one list.
@@ -31,18 +27,6 @@ pub(crate) const MAX_TOKEN_BYTES: u64 = 16 << 30;
 
 /// The optimal number of bytes of one token. Windows uses tokens of no more than this, and no more than 256 MiB.
 pub(crate) const OPTIMAL_TOKEN_BYTES: u64 = 256 << 20;
-
-/// ROD types (SPC-5 table 126).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum RodType {
-    /// Point in time copy – default.
-    PointInTime = 0x0080_0000,
-    /// Point in time copy – any: what hosts may ask for that need no certain one.
-    AnyPointInTime = 0x0080_FFFF,
-    /// Block device zero.
-    BlockZero = 0xFFFF_0001,
-}
 
 /// POPULATE TOKEN (SBC-4 5.9)
 pub(crate) fn populate_token(request: Request<'_>) -> Result<Flow, Fault> {
@@ -62,7 +46,7 @@ pub(crate) fn populate_token(request: Request<'_>) -> Result<Flow, Fault> {
             let (host, source) = (path.host().clone(), path.unit.id);
             let rod = Rod { host, source, image: image.0, ranges, inactivity_seconds };
             let transferred = Transferred::Blocks(rod.blocks());
-            let token = Some(path.unit.rods.add(&path, rod)?);
+            let token = Some(path.unit.rods.add(rod, path.unit.block_bytes, path.unit.clock.now())?);
             Ok(Done { segments: 0, transferred, truncated: false, token })
         };
         (populate.await, Transferred::Blocks(0))
@@ -79,7 +63,7 @@ pub(crate) fn write_using_token(request: Request<'_>) -> Result<Flow, Fault> {
     let path = request.path.clone();
     let WriteUsing { immediate, deletes, offset, token, ranges } = WriteUsing::parse(&bytes, &path.unit)?;
     let sees = |disk| request.peers.values().any(|peer| peer.unit.id == disk);
-    let found = path.unit.rods.find(&path, token, sees)?;
+    let found = path.unit.rods.find(path.host(), path.unit.clock.now(), token, sees)?;
     let transfer = Transfer::new((path.clone(), request.notes), &found, offset, &ranges)?;
     let operation = Operations::begin(&path, Some(request.cdb.u32(6)), request.row.action)?;
     request.count_write(ranges.iter().map(|range| range.blocks).sum());
@@ -101,7 +85,8 @@ pub(crate) fn receive_information(request: Request<'_>) -> Result<Flow, Fault> {
 
 /// REPORT ALL ROD TOKENS (SPC-5 6.38): those of the host that asks.
 pub(crate) fn report_all(request: Request<'_>) -> Result<Flow, Fault> {
-    Ok(Flow::data(request.path.unit.rods.report(request.path)))
+    let path = request.path;
+    Ok(Flow::data(path.unit.rods.report(path.host(), path.unit.clock.now())))
 }
 
 /// Blocks that WRITE USING TOKEN names; errors in its list are found later.

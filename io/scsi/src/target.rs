@@ -2,15 +2,16 @@
 //! each I_T nexus.
 
 use crate::gate;
-use crate::nexus::{Begin, Shared};
+use crate::identity::TargetIdentity;
 use crate::path::Path;
 use crate::reservation::Reservations;
-use crate::rod::Rods;
+use crate::rods::Rods;
 use crate::sense::Code;
 use crate::task_set::Class;
 use crate::unit::{Unclaimed, Unit};
+use crate::view::{Begin, Shared};
 use crate::volatile::Origin;
-use crate::{InitiatorPort, Nexus, PortGroup, PortGroups, Status};
+use crate::{InitiatorPort, Nexus, PortGroup, Status};
 use crate::{persistent_reserve, provisioning};
 use block::DiskId;
 use export::reservation::Change;
@@ -19,22 +20,6 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-
-/// Names by which the target identifies itself.
-#[derive(Clone, Debug)]
-pub struct TargetIdentity {
-    /// The target's iSCSI name.
-    pub name: String,
-    /// T10 vendor identification, at most 8 ASCII characters.
-    pub vendor: String,
-    /// Product identification, at most 16 ASCII characters; the same for every unit (ESXi compares it before it
-    /// copies between units).
-    pub product: String,
-    /// Product revision level, at most 4 ASCII characters.
-    pub revision: String,
-    /// The target ports, in groups.
-    pub ports: PortGroups,
-}
 
 /// A SCSI target device with its logical units.
 pub struct Target {

@@ -3,7 +3,8 @@
 
 use crate::block_limits::BlockLimits;
 use crate::cdb::Cdb;
-use crate::opcode::{self, Transfer};
+use crate::opcode;
+use crate::row::Transfer;
 use crate::verify::CHUNK_BYTES;
 use crate::{Lun, Nexus};
 use bytes::Bytes;

@@ -1,12 +1,12 @@
 //! A logical unit: an exported volume with the state that SCSI adds to it (task set, mode pages, SCSI-2 reservations).
 
 use crate::gate;
-use crate::mode_pages::Pages;
+use crate::identity::TargetIdentity;
+use crate::pages::Pages;
 use crate::path::Path;
 use crate::reservation::Reservations;
-use crate::rod::Rods;
+use crate::rods::Rods;
 use crate::sense::Code;
-use crate::target::TargetIdentity;
 use crate::task_set::Queue;
 use crate::volatile::{Attention, Volatile};
 use block::{DiskId, Geometry, Op};

@@ -18,7 +18,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("io/iscsi", 3),
     ("io/nvmf", 2),
     ("io/raid", 12),
-    ("io/scsi", 34),
+    ("io/scsi", 10),
     ("io/shelf", 2),
 ];
 

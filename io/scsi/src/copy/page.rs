@@ -4,7 +4,8 @@ use super::{
     GRANULARITY, MAX_COPIES, MAX_CSCDS, MAX_DESCRIPTOR_BYTES, MAX_SEGMENT_BYTES, MAX_SEGMENTS, list,
 };
 use crate::path::Path;
-use crate::rod::{self, RodType};
+use crate::rod;
+use crate::token::RodType;
 
 /// Descriptor types of the page.
 mod kind {

@@ -1,8 +1,8 @@
 //! Vital product data pages (SPC-5 7.7, SBC-4 6.6).
 
 use crate::InitiatorPort;
+use crate::identity::{TargetIdentity, naa_bytes, serial_number};
 use crate::path::Path;
-use crate::target::TargetIdentity;
 use crate::unit::Unit;
 use crate::{block_limits, copy, provisioning};
 use block::DiskId;
@@ -41,23 +41,7 @@ fn supported_pages(_: &Path) -> Vec<u8> {
 }
 
 fn unit_serial_number(path: &Path) -> Vec<u8> {
-    serial(path.unit.id).into_bytes()
-}
-
-/// The vendor part of the NAA name as 25 hexadecimal digits, unique among all units.
-pub(super) fn serial(id: DiskId) -> String {
-    format!("{:025x}", id.0 & VENDOR_PART)
-}
-
-/// The 100 bits that NAA 6 leaves to the vendor.
-const VENDOR_PART: u128 = (1 << 100) - 1;
-
-/// The company identifier in the names. It is locally administered (IEEE 802), so no vendor has it.
-const COMPANY: u128 = 0x02_A5_1A;
-
-/// The unit's NAA IEEE Registered Extended name (SPC-5 7.7.6.6.5).
-pub(crate) fn naa_bytes(id: DiskId) -> [u8; 16] {
-    (0x6 << 124 | COMPANY << 100 | id.0 & VENDOR_PART).to_be_bytes()
+    serial_number(path.unit.id).into_bytes()
 }
 
 /// The vendor specific part of the T10 name. Some hosts compare its first 8 characters only, so these hold the
@@ -67,7 +51,7 @@ fn t10_name(identity: &TargetIdentity, id: DiskId) -> Vec<u8> {
     let mut out = vec![0; 8];
     super::put_text(&mut out, &identity.vendor);
     out.extend((0..8).rev().map(|place| DIGITS[(id.0 >> (5 * place)) as usize & 31]));
-    out.extend_from_slice(serial(id).as_bytes());
+    out.extend_from_slice(serial_number(id).as_bytes());
     out
 }
 

@@ -1,10 +1,10 @@
 //! The parameter lists of POPULATE TOKEN and WRITE USING TOKEN (SBC-4 5.9, 5.51).
 
-use super::token::TOKEN_BYTES;
-use super::{DEFAULT_INACTIVITY_SECONDS, MAX_INACTIVITY_SECONDS, MAX_RANGES, MAX_TOKEN_BYTES, RodType};
+use super::{DEFAULT_INACTIVITY_SECONDS, MAX_INACTIVITY_SECONDS, MAX_RANGES, MAX_TOKEN_BYTES};
 use crate::cdb::List;
 use crate::read_write::check_range;
 use crate::sense::{Code, Fault};
+use crate::token::{RodType, TOKEN_BYTES};
 use crate::unit::Unit;
 use block::Extent;
 

@@ -3,10 +3,10 @@
 //! Where source and target have the same offset in their physical blocks, stored data is shared. Elsewhere it is moved, and
 //! so much of it only that the command ends in time: the host gets to know how much was written, and asks for the rest.
 
-use super::rods::{Found, Rod};
 use crate::block_limits::BlockLimits;
 use crate::command::Notes;
 use crate::path::Path;
+use crate::rods::{Found, Rod};
 use crate::sense::{Code, Fault};
 use block::{CopySegment, Data, Disk, Error, Extent, Note, Op, Reply};
 use std::collections::VecDeque;

@@ -1,19 +1,20 @@
 //! ROD tokens (SPC-5 6.4.6): 512 bytes that stand for data, which only this process can make and only it can check.
 //!
 //! A token names its creator and is sealed with an HMAC whose key no other process has, so a host can't guess one. What it
-//! stands for, and whose it is, is not in it but in the table of [`super::rods`].
+//! stands for, and whose it is, is not in it but in the table of [`crate::rods`].
 
-use super::RodType;
+use crate::block_limits::BlockLimits;
+use crate::identity::naa_bytes;
 use crate::sense::{Code, Fault};
-use crate::unit::Unit;
 use aws_lc_rs::hmac;
+use block::DiskId;
 use bytes::Bytes;
 
 /// Bytes of a token.
 pub(crate) const TOKEN_BYTES: usize = 512;
 
 /// Bytes of a token that REPORT ALL ROD TOKENS returns.
-pub(super) const MANAGEMENT_BYTES: usize = 96;
+pub(crate) const MANAGEMENT_BYTES: usize = 96;
 
 /// The ROD TOKEN LENGTH field of a token.
 const LENGTH_FIELD: u16 = (TOKEN_BYTES - 8) as u16;
@@ -21,6 +22,18 @@ const LENGTH_FIELD: u16 = (TOKEN_BYTES - 8) as u16;
 /// Offsets of the target device's name in a token, and of its seal of 32 bytes.
 const TARGET: usize = 128;
 const SEAL: usize = TOKEN_BYTES - 32;
+
+/// ROD types (SPC-5 table 126).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum RodType {
+    /// Point in time copy – default.
+    PointInTime = 0x0080_0000,
+    /// Point in time copy – any: what hosts may ask for that need no certain one.
+    AnyPointInTime = 0x0080_FFFF,
+    /// Block device zero.
+    BlockZero = 0xFFFF_0001,
+}
 
 /// Makes and checks tokens.
 pub(crate) struct Sealer {
@@ -31,7 +44,7 @@ pub(crate) struct Sealer {
 
 /// What a token says that a host sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(crate) enum Claim {
     /// Zeros, as many as are asked for.
     BlockZero,
     /// The token with this number, which this process made.
@@ -49,22 +62,22 @@ impl Sealer {
         Sealer { key: hmac::Key::new(hmac::HMAC_SHA256, &key), target }
     }
 
-    /// The token with this number for `bytes` bytes of a unit.
-    pub(super) fn make(&self, number: u64, unit: &Unit, bytes: u64) -> Bytes {
+    /// The token with this number for blocks of a disk of this size in bytes.
+    pub(crate) fn make(&self, number: u64, (disk, block_bytes): (DiskId, u32), blocks: u64) -> Bytes {
         let mut out = vec![0; TOKEN_BYTES];
-        let block = unit.block_bytes.to_be_bytes();
+        let block = block_bytes.to_be_bytes();
         out[..4].copy_from_slice(&(RodType::PointInTime as u32).to_be_bytes());
         out[6..8].copy_from_slice(&LENGTH_FIELD.to_be_bytes());
         out[8..16].copy_from_slice(&number.to_be_bytes());
         // The creator's CSCD descriptor: identification by its NAA name.
         out[16] = 0xE4;
         out[20..24].copy_from_slice(&[0x01, 0x03, 0, 16]);
-        out[24..40].copy_from_slice(&crate::inquiry::naa_bytes(unit.id));
+        out[24..40].copy_from_slice(&naa_bytes(disk));
         out[45..48].copy_from_slice(&block[1..]);
-        out[48..64].copy_from_slice(&u128::from(bytes).to_be_bytes());
+        out[48..64].copy_from_slice(&(u128::from(blocks) * u128::from(block_bytes)).to_be_bytes());
         // Block device specific data, in the form of READ CAPACITY (16).
         out[96..100].copy_from_slice(&block);
-        out[101] = crate::block_limits::BlockLimits::of(unit.block_bytes).granularity.trailing_zeros() as u8;
+        out[101] = BlockLimits::of(block_bytes).granularity.trailing_zeros() as u8;
         out[102] = 0xC0;
         out[TARGET..TARGET + self.target.len()].copy_from_slice(&self.target);
         let seal = hmac::sign(&self.key, &out[..SEAL]);
@@ -73,7 +86,7 @@ impl Sealer {
     }
 
     /// Checks a token that a host sent.
-    pub(super) fn check(&self, token: &[u8]) -> Result<Claim, Fault> {
+    pub(crate) fn check(&self, token: &[u8]) -> Result<Claim, Fault> {
         let token: &[u8; TOKEN_BYTES] = token.try_into().map_err(|_| Code::INVALID_TOKEN_LENGTH)?;
         let kind = u32::from_be_bytes([token[0], token[1], token[2], token[3]]);
         if u16::from_be_bytes([token[6], token[7]]) != LENGTH_FIELD {

@@ -4,7 +4,6 @@
 //! Identifiers of one byte (LID1) are those of four bytes (LID4) below 256. A result is kept until another copy uses its
 //! identifier, or [`MAX_RESULTS`] later ones have come.
 
-use super::MAX_SEGMENTS;
 use crate::command::{CommandResult, Flow};
 use crate::path::Path;
 use crate::sense::{Code, Fault};
@@ -14,6 +13,9 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+/// Segment descriptors in one list.
+pub(crate) const MAX_SEGMENTS: usize = 256;
 
 /// Results that are kept for one path.
 const MAX_RESULTS: usize = 256;
@@ -91,12 +93,12 @@ pub(crate) struct OperationGuard {
 
 /// The copy operation status of parameter data for LID4 (SPC-5 table 282).
 mod status {
-    pub(super) const COMPLETED: u8 = 0x01;
-    pub(super) const COMPLETED_WITH_ERRORS: u8 = 0x02;
+    pub(crate) const COMPLETED: u8 = 0x01;
+    pub(crate) const COMPLETED_WITH_ERRORS: u8 = 0x02;
     /// Hosts take this for a shorter transfer than they asked for: Windows knows no other such status.
-    pub(super) const COMPLETED_PARTIALLY: u8 = 0x03;
-    pub(super) const IN_PROGRESS: u8 = 0x11;
-    pub(super) const TERMINATED: u8 = 0x60;
+    pub(crate) const COMPLETED_PARTIALLY: u8 = 0x03;
+    pub(crate) const IN_PROGRESS: u8 = 0x11;
+    pub(crate) const TERMINATED: u8 = 0x60;
 }
 
 impl Operations {
@@ -124,7 +126,7 @@ impl Operations {
     }
 
     /// RECEIVE COPY RESULTS, COPY STATUS (LID1) (SPC-4 6.24.2)
-    pub(super) fn status(&self, list_id: u8) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn status(&self, list_id: u8) -> Result<Vec<u8>, Fault> {
         let (status, segments, transferred) = match self.get(list_id.into())?.state {
             State::Running(_) => (0x00, 0, Transferred::default()),
             State::Done(done) => (0x01, done.segments, done.transferred),
@@ -146,7 +148,7 @@ impl Operations {
     }
 
     /// RECEIVE COPY RESULTS, FAILED SEGMENT DETAILS (LID1) (SPC-4 6.24.5)
-    pub(super) fn failed_segment(&self, list_id: u8) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn failed_segment(&self, list_id: u8) -> Result<Vec<u8>, Fault> {
         let State::Failed { sense, status, .. } = self.get(list_id.into())?.state else {
             return Ok(vec![0; 4]);
         };
@@ -203,7 +205,7 @@ impl Operations {
     }
 
     /// COPY OPERATION ABORT (SPC-5 6.3): when this returns, the copy has taken effect whole or never will.
-    pub(super) fn abort(&self, list_id: u32) -> Result<(), Fault> {
+    pub(crate) fn abort(&self, list_id: u32) -> Result<(), Fault> {
         let work = {
             let mut table = self.0.lock();
             let running = table.operations.get_mut(&list_id).filter(|operation| operation.is_running());

@@ -3,9 +3,8 @@
 //! A ROD holds an image of its source and ranges of it. It ends when it was not used for its inactivity timeout, when
 //! a host asks for that, and when its host no longer sees the source.
 
-use super::token::{Claim, MANAGEMENT_BYTES, Sealer};
-use crate::path::Path;
 use crate::sense::{Code, Fault};
+use crate::token::{Claim, MANAGEMENT_BYTES, Sealer};
 use block::{Disk, DiskId, Extent};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -41,23 +40,23 @@ struct Entry {
 }
 
 /// The data that a token stands for.
-pub(super) struct Rod {
-    pub(super) host: Arc<str>,
+pub(crate) struct Rod {
+    pub(crate) host: Arc<str>,
     /// The disk that it was made from.
-    pub(super) source: DiskId,
-    pub(super) image: Arc<dyn Disk>,
-    pub(super) ranges: Vec<Extent>,
-    pub(super) inactivity_seconds: u32,
+    pub(crate) source: DiskId,
+    pub(crate) image: Arc<dyn Disk>,
+    pub(crate) ranges: Vec<Extent>,
+    pub(crate) inactivity_seconds: u32,
 }
 
 /// What a host's token stands for.
-pub(super) enum Found {
+pub(crate) enum Found {
     BlockZero,
     Rod(u64, Arc<Rod>),
 }
 
 impl Rod {
-    pub(super) fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         self.ranges.iter().map(|range| range.blocks).sum()
     }
 }
@@ -74,24 +73,23 @@ impl Rods {
         Rods { sealer: Sealer::new(key, target), table: Mutex::default() }
     }
 
-    /// Adds a ROD and returns its token.
-    pub(super) fn add(&self, path: &Path, rod: Rod) -> Result<Bytes, Fault> {
-        let (unit, now) = (&path.unit, path.unit.clock.now());
-        let bytes = rod.blocks() * u64::from(unit.block_bytes);
+    /// Adds a ROD of a disk with blocks of `block_bytes`, and returns its token.
+    pub(crate) fn add(&self, rod: Rod, block_bytes: u32, now: u64) -> Result<Bytes, Fault> {
         let mut table = self.table.lock();
         table.expire(now);
         table.make_room(&rod.host)?;
         table.last += 1;
         let number = table.last;
-        let token = self.sealer.make(number, unit, bytes);
+        let token = self.sealer.make(number, (rod.source, block_bytes), rod.blocks());
         table.rods.insert(number, Entry { rod: Arc::new(rod), token: token.clone(), used: now });
         Ok(token)
     }
 
-    /// What a token stands for that came by `path`, if it is its host's and `sees` says that the host sees the source.
-    pub(super) fn find(
+    /// What a token stands for that a host sent, if it is its own and `sees` says that the host sees the source.
+    pub(crate) fn find(
         &self,
-        path: &Path,
+        host: &Arc<str>,
+        now: u64,
         token: &[u8],
         sees: impl Fn(DiskId) -> bool,
     ) -> Result<Found, Fault> {
@@ -99,8 +97,6 @@ impl Rods {
             Claim::BlockZero => return Ok(Found::BlockZero),
             Claim::Rod(number) => number,
         };
-        let host = path.host();
-        let now = path.unit.clock.now();
         let mut table = self.table.lock();
         table.expire(now);
         if let Some(entry) = table.rods.get_mut(&number) {
@@ -120,7 +116,7 @@ impl Rods {
     }
 
     /// A use of a ROD ended: its inactivity begins, or it is deleted.
-    pub(super) fn used(&self, number: u64, now: u64, delete: bool) {
+    pub(crate) fn used(&self, number: u64, now: u64, delete: bool) {
         let mut table = self.table.lock();
         if delete {
             table.end(number, Code::TOKEN_DELETED);
@@ -131,11 +127,11 @@ impl Rods {
     }
 
     /// The parameter data of REPORT ALL ROD TOKENS: the tokens of one host.
-    pub(super) fn report(&self, path: &Path) -> Vec<u8> {
+    pub(crate) fn report(&self, host: &Arc<str>, now: u64) -> Vec<u8> {
         let mut table = self.table.lock();
-        table.expire(path.unit.clock.now());
+        table.expire(now);
         let mut out = vec![0; 8];
-        for entry in table.rods.values().filter(|entry| entry.rod.host == *path.host()) {
+        for entry in table.rods.values().filter(|entry| entry.rod.host == *host) {
             out.extend_from_slice(&entry.token[..MANAGEMENT_BYTES]);
         }
         let available = out.len() as u32 - 4;
