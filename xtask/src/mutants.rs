@@ -55,7 +55,13 @@ const AREAS: &[Area] = &[
     Area {
         name: "scsi",
         package: "io/scsi",
-        sources: &["reservation.rs", "persistent_reserve.rs", "task.rs", "task_set.rs", "task_management.rs"],
+        sources: &[
+            "unit/reservation.rs",
+            "commands/persistent_reserve.rs",
+            "unit/task.rs",
+            "encoding/task_set.rs",
+            "server/task_management.rs",
+        ],
         simulated: false,
     },
     Area {

@@ -1,14 +1,23 @@
 //! A logical unit: an exported volume with the state that SCSI adds to it (task set, mode pages, SCSI-2 reservations).
 
-use crate::gate;
-use crate::identity::TargetIdentity;
-use crate::pages::Pages;
-use crate::path::Path;
-use crate::reservation::Reservations;
-use crate::rods::Rods;
-use crate::sense::Code;
-use crate::task_set::Queue;
-use crate::volatile::{Attention, Volatile};
+pub(crate) mod command;
+pub(crate) mod gate;
+pub(crate) mod operations;
+pub(crate) mod path;
+pub(crate) mod reservation;
+pub(crate) mod response;
+pub(crate) mod row;
+pub(crate) mod task;
+pub(crate) mod view;
+
+use crate::encoding::identity::TargetIdentity;
+use crate::encoding::pages::Pages;
+use crate::encoding::rods::Rods;
+use crate::encoding::sense::Code;
+use crate::encoding::task_set::Queue;
+use crate::encoding::volatile::{Attention, Volatile};
+use crate::unit::path::Path;
+use crate::unit::reservation::Reservations;
 use block::{DiskId, Geometry, Op};
 use bytes::Bytes;
 use export::reservation::Registrations;

@@ -23,10 +23,13 @@ const CIRCLES: &[(&str, usize)] = &[
 ];
 
 /// Crates whose folders stand on each other, from the ground up. Every file but the root is on a floor.
-const FLOORS: &[(&str, &[&str])] = &[(
-    "control/array",
-    &["shape", "parts", "events", "configuration", "service", "array", "request", "noun", "replication"],
-)];
+const FLOORS: &[(&str, &[&str])] = &[
+    (
+        "control/array",
+        &["shape", "parts", "events", "configuration", "service", "array", "request", "noun", "replication"],
+    ),
+    ("io/scsi", &["encoding", "unit", "commands", "server"]),
+];
 
 /// A module by its path below the crate; the root is empty.
 type Module = Vec<String>;

@@ -1,7 +1,7 @@
 //! Replays `docs/walks.md`: every step exists, and the path goes down the layers once and up once.
 //!
 //! A walk is a heading `## NAME` and a numbered list whose lines begin with a step in backquotes,
-//! ``1. `io/scsi/src/target.rs: execute` what happens there``.
+//! ``1. `io/scsi/src/server/target.rs: execute` what happens there``.
 
 use crate::shell::root;
 
