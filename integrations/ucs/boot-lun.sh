@@ -67,11 +67,12 @@ delete() {
   if own "/hosts/$PROFILE"; then gone DELETE "/hosts/$PROFILE"; fi
 }
 
-[ $# -ge 3 ] || { sed -n '2,8p' "$0"; exit 2; }
+case "$# ${1:-} ${4:-}" in
+  '3 delete ' | '4 create '[!-]* | '5 create --from') ;;
+  *) sed -n '2,8p' "$0"; exit 2 ;;
+esac
 : "${ASHLAR_ARRAY:?is the address of the array, such as https://10.0.0.1:8080}" "${ASHLAR_TOKEN:?is an API token}"
 VERB=$1 PROFILE=$2 IQN=$3; shift 3
-case $VERB in
-  create) create "$@" ;;
-  delete) delete ;;
-  *) die "there is no verb $VERB" ;;
-esac
+# The name stands in addresses: an empty one, or one with a slash, would be another object's, or all objects'.
+[[ $PROFILE =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || die "a server profile's name has letters, digits, '.', '_' and '-', not \"$PROFILE\""
+"$VERB" "$@"

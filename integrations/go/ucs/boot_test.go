@@ -143,3 +143,21 @@ func TestWhatTheWorkflowDidNotMakeIsNotTouched(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+func TestWordsThatAreNotUnderstoodChangeNothing(t *testing.T) {
+	running := rig.Start(t)
+	must(t, running, "create", "blade-1", blade, size)
+	for _, words := range [][]string{
+		{"delete", "", blade}, {"delete", "blade-1?x=1", blade}, {"delete", "../hosts", blade}, {"delete", "blade-1", blade, "--dry-run"},
+		{"create", "blade-2", blade}, {"create", "blade-2", blade, "--form", "golden"}, {"create", "blade-2", blade, size, "more"},
+		{"own", "blade-1", blade}, {"remove", "blade-1", blade},
+	} {
+		if out, err := workflow(t, running, words...); err == nil {
+			t.Errorf("%q: %s", words, out)
+		}
+	}
+	volumes, err := running.API.AllVolumes(t.Context(), "")
+	if err != nil || len(volumes) != 1 || volumes[0].Name != "boot-blade-1" {
+		t.Errorf("%v, %v", volumes, err)
+	}
+}

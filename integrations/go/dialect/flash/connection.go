@@ -106,6 +106,9 @@ type initiators struct{ host, group, hostID, groupID string }
 // to returns what a request connects or disconnects.
 func (c *call) to() (initiators, error) {
 	if c.query.Get("host_group_names") != "" {
+		if c.query.Get("host_names") != "" {
+			return initiators{}, &refused{"host_names", "Either a host or a host group is connected."}
+		}
 		name, err := c.one("host_group_names")
 		if err != nil {
 			return initiators{}, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +141,73 @@ func TestEveryListIsAnswered(t *testing.T) {
 	}
 	if its["lun"] != 7.0 {
 		t.Errorf("the LUN is %v", its["lun"])
+	}
+}
+
+// What a request has and its operation does not understand is refused, for every operation: ignored, it would mean everything.
+func TestNothingIsIgnored(t *testing.T) {
+	on := rig.Start(t)
+	access := on.Access
+	access.Token = ""
+	c := &client{t, New(access, slog.New(slog.DiscardHandler)), on.Access.Token}
+	c.ask("POST", prefix+"volumes?names=a", `{"provisioned":1048576}`, 200)
+	c.ask("POST", prefix+"volume-groups?names=g", `{"qos":{}}`, 200)
+	c.ask("PATCH", prefix+"volumes?names=a", `{"volume_group":{"name":"g"}}`, 200)
+	tried := 0
+	for operation, its := range operations {
+		method, name, _ := strings.Cut(operation, " ")
+		if its.takes == anything {
+			continue
+		}
+		queries := []string{"colour=red", "ids=1", "name=a", "context_names=other", "continuation_token=x", "%zz=1"}
+		if method == "GET" {
+			queries = append(queries, "limit=", "filter=", "limit=1&limit=2", "sort=name", "total_item_count=maybe")
+		} else {
+			queries = append(queries, "filter=name='a'", "limit=1")
+		}
+		for _, parameter := range strings.Fields(its.takes) {
+			queries = append(queries, parameter+"=", parameter+"=a&"+parameter+"=b")
+			if slices.Contains(flags, parameter) {
+				queries = append(queries, parameter+"=1", parameter+"=yes")
+			}
+			if strings.HasSuffix(parameter, "names") {
+				queries = append(queries, parameter+"=a,", parameter+"=,")
+			}
+		}
+		for _, query := range queries {
+			c.ask(method, prefix+name+"?"+query, "", 400)
+			tried++
+		}
+		if method != "GET" {
+			c.ask(method, prefix+name, `{"colour":"red"}`, 400)
+			c.ask(method, prefix+name, "", 400)
+			c.ask(method, prefix+name+"?names=a&group_names=g&volume_names=a&resource_names=a&source_names=a", "{} {}", 400)
+		}
+	}
+	if tried < 500 {
+		t.Error("only", tried)
+	}
+	for path, sent := range map[string]string{
+		"volumes?names=a":       `{"volume_group":{"id":"1"}}`,
+		"volumes?names=g/a":     `{"volume_group":{}}`,
+		"volumes?names=g/a ":    `{"qos":{"iops_limit":{}}}`,
+		"volumes?names=g/a,":    `{"destroyed":true}`,
+		"volumes?names=g%2Fa":   `{"destroyed":true,"name":"b"}`,
+		"volume-groups?names=g": `{"destroyed":false}`,
+	} {
+		c.ask("PATCH", prefix+strings.ReplaceAll(path, " ", "%20"), sent, 400)
+	}
+	for path, sent := range map[string]string{
+		"volumes?names=b":       `{"provisioned":1048576,"subtype":"protocol_endpoint"}`,
+		"hosts?names=b":         `{"iqns":["iqn.2026-01.test:b"],"host_group":{"name":"k"}}`,
+		"volume-groups?names=b": `{"qos":{},"destroyed":true}`,
+		"connections?volume_names=a&host_names=h&host_group_names=g": ``,
+	} {
+		c.ask("POST", prefix+path, sent, 400)
+	}
+	seen, _ := c.ask("GET", prefix+"volumes?destroyed=False", "", 200)
+	if found := seen["items"].([]any); len(found) != 1 || found[0].(map[string]any)["name"] != "g/a" {
+		t.Error(seen)
 	}
 }
 

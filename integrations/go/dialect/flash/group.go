@@ -84,10 +84,16 @@ type groupChange struct {
 }
 
 func (c *call) createGroup() ([]object, error) {
-	var wanted groupChange
+	var wanted struct {
+		Qos      *qos        `json:"qos"`
+		Priority *adjustment `json:"priority_adjustment"`
+	}
 	name, err := c.named(&wanted)
 	if err != nil {
 		return nil, err
+	}
+	if wanted.Priority.isSet() {
+		return nil, &refused{name, "Priorities of volume groups are not supported."}
 	}
 	if _, err := array.Decode[array.Group](c.api.ShowGroup(c, name)); err == nil {
 		return nil, &refused{name, "Volume group already exists."}
@@ -110,7 +116,10 @@ func (c *call) changeGroup() ([]object, error) {
 	if err != nil {
 		return nil, about("Volume group", name, err)
 	}
-	if wanted.Destroyed != nil && *wanted.Destroyed {
+	if wanted.Destroyed != nil && (!*wanted.Destroyed || wanted != (groupChange{Destroyed: wanted.Destroyed})) {
+		return nil, &refused{name, "A volume group is destroyed by a request of its own, which is final."}
+	}
+	if wanted.Destroyed != nil {
 		if len(it.Volumes) > 0 {
 			return nil, &refused{name, "Volume group has volumes."}
 		}
@@ -131,10 +140,10 @@ func (c *call) changeGroup() ([]object, error) {
 
 // eradicateGroup has nothing to do for a group that is deleted already.
 func (c *call) eradicateGroup() ([]object, error) {
-	for _, name := range c.names("names") {
+	return c.each("names", func(name string) (object, error) {
 		if _, err := array.Decode[array.Group](c.api.ShowGroup(c, name)); !array.IsKind(err, array.NotFound) {
 			return nil, &refused{name, "Volume group is not destroyed."}
 		}
-	}
-	return nil, nil
+		return nil, nil
+	})
 }

@@ -145,6 +145,9 @@ func (c *call) createHosts() ([]object, error) {
 }
 
 func (c *call) createHost(name string, wanted hostChange) (array.Host, error) {
+	if wanted.Name != nil || wanted.Group != nil {
+		return array.Host{}, &refused{name, "A new host has the name of the request, and is in no host group."}
+	}
 	if err := wanted.supported(name); err != nil {
 		return array.Host{}, err
 	}

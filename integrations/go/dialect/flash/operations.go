@@ -1,82 +1,110 @@
 package flash
 
-import "ashlar/integrations/array"
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ashlar/integrations/array"
+)
 
 // operation answers a request with the objects of a list.
-type operation func(*call) ([]object, error)
+type operation struct {
+	act func(*call) ([]object, error)
+	// takes are the parameters that the request may have; a list has those of its page as well.
+	takes string
+	// reads is set if the request has a body.
+	reads bool
+}
+
+// pageParameters are those of every list.
+const pageParameters = " filter limit offset total_item_count"
+
+// window selects samples of a time. The newest one is the answer, whatever it selects.
+const window = " start_time end_time resolution"
+
+// flags are the parameters that are true or false.
+var flags = []string{
+	"destroyed", "resource_destroyed", "overwrite", "replicate", "replicate_now", "apply_retention", "allow_throttle",
+	"with_default_protection", "total_item_count",
+}
 
 // operations by method and path.
 var operations = map[string]operation{
-	"GET arrays":                           (*call).arrays,
-	"GET arrays/space":                     (*call).space,
-	"GET arrays/performance":               (*call).performance,
-	"GET controllers":                      (*call).controllers,
-	"GET hardware":                         (*call).hardware,
-	"GET drives":                           (*call).drives,
-	"GET ports":                            (*call).ports,
-	"GET network-interfaces":               (*call).interfaces,
-	"GET alerts":                           (*call).alerts,
-	"GET admins":                           (*call).admins,
-	"GET admins/settings":                  (*call).adminSettings,
-	"GET alert-watchers":                   (*call).watchers,
-	"GET smtp-servers":                     (*call).mailServers,
-	"GET snmp-agents":                      (*call).snmpAgents,
-	"GET snmp-managers":                    (*call).snmpManagers,
-	"GET syslog-servers":                   (*call).syslogServers,
-	"GET smi-s":                            (*call).smis,
-	"GET subscriptions":                    (*call).subscriptions,
-	"GET support":                          (*call).support,
-	"GET array-connections":                (*call).arrayConnections,
-	"GET array-connections/connection-key": (*call).connectionKey,
-	"GET protection-groups":                (*call).protections,
-	"POST protection-groups":               (*call).createProtection,
-	"PATCH protection-groups":              (*call).changeProtection,
-	"DELETE protection-groups":             (*call).eradicateGroup,
-	"GET protection-groups/volumes":        (*call).memberships,
-	"POST protection-groups/volumes":       (*call).addMembers,
-	"DELETE protection-groups/volumes":     (*call).removeMembers,
-	"GET volumes/protection-groups":        (*call).memberships,
-	"POST volumes/protection-groups":       (*call).addMembers,
-	"DELETE volumes/protection-groups":     (*call).removeMembers,
-	"GET protection-group-snapshots":       (*call).protected,
-	"POST protection-group-snapshots":      (*call).protect,
-	"PATCH protection-group-snapshots":     (*call).changeProtected,
-	"DELETE protection-group-snapshots":    (*call).eradicateProtected,
-	"GET volumes":                          (*call).volumes,
-	"POST volumes":                         (*call).createVolumes,
-	"PATCH volumes":                        (*call).changeVolumes,
-	"DELETE volumes":                       (*call).eradicateVolume,
-	"GET volumes/performance":              (*call).volumesPerformance,
-	"GET volumes/tags":                     (*call).tags,
-	"PUT volumes/tags/batch":               (*call).setTags,
-	"DELETE volumes/tags":                  (*call).removeTags,
-	"GET volume-snapshots":                 (*call).snapshots,
-	"POST volume-snapshots":                (*call).createSnapshot,
-	"PATCH volume-snapshots":               (*call).changeSnapshot,
-	"DELETE volume-snapshots":              (*call).eradicateSnapshot,
-	"GET volume-groups":                    (*call).groups,
-	"POST volume-groups":                   (*call).createGroup,
-	"PATCH volume-groups":                  (*call).changeGroup,
-	"DELETE volume-groups":                 (*call).eradicateGroup,
-	"GET volume-groups/volumes":            (*call).groupMembers,
-	"GET volume-groups/performance":        (*call).groupsPerformance,
-	"GET hosts":                            (*call).hosts,
-	"POST hosts":                           (*call).createHosts,
-	"PATCH hosts":                          (*call).changeHosts,
-	"DELETE hosts":                         (*call).deleteHosts,
-	"GET hosts/performance":                (*call).hostsPerformance,
-	"GET host-groups":                      (*call).hostGroups,
-	"POST host-groups":                     (*call).createHostGroups,
-	"PATCH host-groups":                    (*call).changeHostGroup,
-	"DELETE host-groups":                   (*call).deleteHostGroups,
-	"GET host-groups/hosts":                (*call).hostMemberships,
-	"POST host-groups/hosts":               (*call).addHosts,
-	"DELETE host-groups/hosts":             (*call).removeHosts,
-	"GET host-groups/performance":          (*call).hostGroupsPerformance,
-	"GET connections":                      (*call).connections,
-	"POST connections":                     (*call).connect,
-	"DELETE connections":                   (*call).disconnect,
+	"GET arrays":                           {(*call).arrays, "", false},
+	"GET arrays/space":                     {(*call).space, window, false},
+	"GET arrays/performance":               {(*call).performance, window, false},
+	"GET controllers":                      {(*call).controllers, "", false},
+	"GET hardware":                         {(*call).hardware, "names", false},
+	"GET drives":                           {(*call).drives, "names", false},
+	"GET ports":                            {(*call).ports, "names", false},
+	"GET network-interfaces":               {(*call).interfaces, "names", false},
+	"GET alerts":                           {(*call).alerts, "", false},
+	"GET admins":                           {(*call).admins, "", false},
+	"GET admins/settings":                  {(*call).adminSettings, "", false},
+	"GET alert-watchers":                   {(*call).watchers, "", false},
+	"GET smtp-servers":                     {(*call).mailServers, "", false},
+	"GET snmp-agents":                      {(*call).snmpAgents, "", false},
+	"GET snmp-managers":                    {(*call).snmpManagers, "", false},
+	"GET syslog-servers":                   {(*call).syslogServers, "", false},
+	"GET smi-s":                            {(*call).smis, "", false},
+	"GET subscriptions":                    {(*call).subscriptions, "", false},
+	"GET support":                          {(*call).support, "", false},
+	"GET array-connections":                {(*call).arrayConnections, "names", false},
+	"GET array-connections/connection-key": {(*call).connectionKey, anything, false},
+	"GET protection-groups":                {(*call).protections, "names destroyed", false},
+	"POST protection-groups":               {(*call).createProtection, "names", false},
+	"PATCH protection-groups":              {(*call).changeProtection, "names", true},
+	"DELETE protection-groups":             {(*call).eradicateGroup, "names", false},
+	"GET protection-groups/volumes":        {(*call).memberships, "group_names member_names", false},
+	"POST protection-groups/volumes":       {(*call).addMembers, "group_names member_names", false},
+	"DELETE protection-groups/volumes":     {(*call).removeMembers, "group_names member_names", false},
+	"GET volumes/protection-groups":        {(*call).memberships, "group_names member_names", false},
+	"POST volumes/protection-groups":       {(*call).addMembers, "group_names member_names", false},
+	"DELETE volumes/protection-groups":     {(*call).removeMembers, "group_names member_names", false},
+	"GET protection-group-snapshots":       {(*call).protected, "names source_names destroyed", false},
+	"POST protection-group-snapshots":      {(*call).protect, "source_names replicate replicate_now apply_retention allow_throttle", true},
+	"PATCH protection-group-snapshots":     {(*call).changeProtected, "names", true},
+	"DELETE protection-group-snapshots":    {(*call).eradicateProtected, "names", false},
+	"GET volumes":                          {(*call).volumes, "names destroyed", false},
+	"POST volumes":                         {(*call).createVolumes, "names overwrite add_to_protection_group_names with_default_protection", true},
+	"PATCH volumes":                        {(*call).changeVolumes, "names add_to_protection_group_names remove_from_protection_group_names", true},
+	"DELETE volumes":                       {(*call).eradicateVolume, "names", false},
+	"GET volumes/performance":              {(*call).volumesPerformance, "names destroyed" + window, false},
+	"GET volumes/tags":                     {(*call).tags, "resource_names resource_destroyed namespaces", false},
+	"PUT volumes/tags/batch":               {(*call).setTags, "resource_names", true},
+	"DELETE volumes/tags":                  {(*call).removeTags, "resource_names keys namespaces", false},
+	"GET volume-snapshots":                 {(*call).snapshots, "names destroyed", false},
+	"POST volume-snapshots":                {(*call).createSnapshot, "source_names allow_throttle", true},
+	"PATCH volume-snapshots":               {(*call).changeSnapshot, "names", true},
+	"DELETE volume-snapshots":              {(*call).eradicateSnapshot, "names", false},
+	"GET volume-groups":                    {(*call).groups, "names destroyed", false},
+	"POST volume-groups":                   {(*call).createGroup, "names", true},
+	"PATCH volume-groups":                  {(*call).changeGroup, "names", true},
+	"DELETE volume-groups":                 {(*call).eradicateGroup, "names", false},
+	"GET volume-groups/volumes":            {(*call).groupMembers, "group_names", false},
+	"GET volume-groups/performance":        {(*call).groupsPerformance, "names" + window, false},
+	"GET hosts":                            {(*call).hosts, "names", false},
+	"POST hosts":                           {(*call).createHosts, "names", true},
+	"PATCH hosts":                          {(*call).changeHosts, "names", true},
+	"DELETE hosts":                         {(*call).deleteHosts, "names", false},
+	"GET hosts/performance":                {(*call).hostsPerformance, "names" + window, false},
+	"GET host-groups":                      {(*call).hostGroups, "names", false},
+	"POST host-groups":                     {(*call).createHostGroups, "names", false},
+	"PATCH host-groups":                    {(*call).changeHostGroup, "names", true},
+	"DELETE host-groups":                   {(*call).deleteHostGroups, "names", false},
+	"GET host-groups/hosts":                {(*call).hostMemberships, "group_names member_names", false},
+	"POST host-groups/hosts":               {(*call).addHosts, "group_names member_names", false},
+	"DELETE host-groups/hosts":             {(*call).removeHosts, "group_names member_names", false},
+	"GET host-groups/performance":          {(*call).hostGroupsPerformance, "names" + window, false},
+	"GET connections":                      {(*call).connections, "volume_names host_names host_group_names", false},
+	"POST connections":                     {(*call).connect, "volume_names host_names host_group_names", true},
+	"DELETE connections":                   {(*call).disconnect, "volume_names host_names host_group_names", false},
 }
+
+// anything stands for all parameters: a list that is always empty has the same answer to all of them.
+const anything = "*"
 
 // absent are lists of what an array does not have, or not under this name. They are empty: clients count them.
 var absent = []string{
@@ -93,7 +121,7 @@ var absent = []string{
 
 func init() {
 	for _, name := range absent {
-		operations["GET "+name] = (*call).nothing
+		operations["GET "+name] = operation{act: (*call).nothing, takes: anything}
 	}
 }
 
@@ -125,6 +153,38 @@ func (c *call) each(parameter string, act func(name string) (object, error)) ([]
 		}
 	}
 	return made, nil
+}
+
+// check refuses what a request has and its operation does not understand: what is ignored would mean everything.
+func (o operation) check(c *call, method string) error {
+	takes := o.takes
+	if method == http.MethodGet {
+		takes += pageParameters
+	}
+	known := strings.Fields(takes)
+	for parameter, given := range c.query {
+		switch {
+		case o.takes != anything && !slices.Contains(known, parameter):
+			return &refused{parameter, fmt.Sprintf("The parameter %q is not supported here.", parameter)}
+		case len(given) > 1:
+			return &refused{parameter, "The parameter is given more than once."}
+		case given[0] == "":
+			return &refused{parameter, "The parameter has no value: a name is empty."}
+		case strings.HasSuffix(parameter, "names") || parameter == "keys":
+			if slices.Contains(strings.Split(given[0], ","), "") {
+				return &refused{parameter, "A name is empty."}
+			}
+		case slices.Contains(flags, parameter):
+			// Clients write True as well.
+			if given[0] = strings.ToLower(given[0]); given[0] != "true" && given[0] != "false" {
+				return &refused{parameter, "The value is true or false."}
+			}
+		}
+	}
+	if sent := strings.TrimSpace(string(c.body)); !o.reads && sent != "" && sent != "{}" && sent != "null" {
+		return &refused{"body", "The request is not supported: it has no fields."}
+	}
+	return nil
 }
 
 // bin returns what is in the recycle bin of a kind, the oldest first.

@@ -79,6 +79,9 @@ func (c *call) busy(by array.ListBusiestParamsBy) (map[string][2]work, error) {
 }
 
 func (c *call) volumesPerformance() ([]object, error) {
+	if c.query.Get("destroyed") == "true" {
+		return nil, nil
+	}
 	busy, err := c.busy(array.ListBusiestParamsByVolume)
 	if err != nil {
 		return nil, err

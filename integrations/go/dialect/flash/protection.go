@@ -174,7 +174,11 @@ func (c *call) setMembers(in bool) ([]object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.enlist(name, c.names("member_names"), in)
+	members := c.names("member_names")
+	if members == nil {
+		return nil, &refused{"member_names", "A name is needed."}
+	}
+	return c.enlist(name, members, in)
 }
 
 // enlist puts volumes into a protection group, or takes them out.

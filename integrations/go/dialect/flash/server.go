@@ -3,6 +3,7 @@
 package flash
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,12 +103,9 @@ func (s *Server) answer(out http.ResponseWriter, in *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	c := &call{Context: in.Context(), api: api, query: in.URL.Query()}
-	// A name that is empty must not stand for all.
-	for parameter := range c.query {
-		if strings.HasSuffix(parameter, "names") && slices.Contains(strings.Split(c.query.Get(parameter), ","), "") {
-			return nil, &refused{parameter, "A name is empty."}
-		}
+	c := &call{Context: in.Context(), api: api}
+	if c.query, err = url.ParseQuery(in.URL.RawQuery); err != nil {
+		return nil, &refused{in.URL.RawQuery, "The parameters are not written as those of an address."}
 	}
 	if header == loginHeader {
 		its, err := array.Decode[array.Session](api.ShowSession(c))
@@ -120,14 +118,20 @@ func (s *Server) answer(out http.ResponseWriter, in *http.Request) (any, error) 
 		out.Header().Set(sessionHeader, token)
 		return list([]object{{"username": its.User}}), nil
 	}
-	act := operations[in.Method+" "+name]
-	if act == nil {
+	its, found := operations[in.Method+" "+name]
+	if !found {
 		return nil, &refused{name, fmt.Sprintf("%s %s is not supported by this array.", in.Method, name)}
 	}
-	if c.body, err = io.ReadAll(io.LimitReader(in.Body, admission.MaxBodyBytes)); err != nil {
+	if c.body, err = io.ReadAll(io.LimitReader(in.Body, admission.MaxBodyBytes+1)); err != nil {
 		return nil, &refused{name, "The request broke off."}
 	}
-	items, err := act(c)
+	if len(c.body) > admission.MaxBodyBytes {
+		return nil, &refused{name, fmt.Sprintf("The request has more than %d bytes.", admission.MaxBodyBytes)}
+	}
+	if err := its.check(c, in.Method); err != nil {
+		return nil, err
+	}
+	items, err := its.act(c)
 	if err != nil {
 		return nil, err
 	}
@@ -217,10 +221,21 @@ func (c *call) one(parameter string) (string, error) {
 
 // read takes the body of a request. An unknown field is refused: a client would take it for done.
 func (c *call) read(into any) error {
-	from := json.NewDecoder(strings.NewReader(string(c.body)))
+	if err := strictly(c.body, into); err != nil {
+		return &refused{"body", fmt.Sprintf("The request is not supported: %v.", err)}
+	}
+	return nil
+}
+
+// strictly reads JSON that has no unknown fields.
+func strictly(text []byte, into any) error {
+	from := json.NewDecoder(bytes.NewReader(text))
 	from.DisallowUnknownFields()
 	if err := from.Decode(into); err != nil {
-		return &refused{"body", fmt.Sprintf("The request is not supported: %v.", err)}
+		return err
+	}
+	if _, err := from.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON")
 	}
 	return nil
 }

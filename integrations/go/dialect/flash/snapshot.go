@@ -96,13 +96,13 @@ func (c *call) createSnapshot() ([]object, error) {
 	}
 	groups := map[string]string{}
 	var of []array.SnapshotSource
-	for _, name := range c.names("source_names") {
+	if _, err := c.each("source_names", func(name string) (object, error) {
 		volume, err := c.volume(name)
-		if err != nil {
-			return nil, err
-		}
 		groups[volume.ID] = array.Value(volume.Group)
 		of = append(of, array.SnapshotSource{Volume: volume.ID})
+		return nil, err
+	}); err != nil {
+		return nil, err
 	}
 	made := array.NewSnapshots{Sources: nullable.NewNullableWithValue(of)}
 	if wanted.Suffix != "" {
@@ -130,6 +130,9 @@ func (c *call) changeSnapshot() ([]object, error) {
 	name, err := c.named(&wanted)
 	if err != nil {
 		return nil, err
+	}
+	if wanted.Destroyed != nil && wanted.Name != nil {
+		return nil, &refused{name, "A snapshot is destroyed or recovered by a request of its own."}
 	}
 	if wanted.Destroyed != nil && !*wanted.Destroyed {
 		if _, err := c.snapshot(name); err == nil {

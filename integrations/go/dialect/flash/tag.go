@@ -30,12 +30,9 @@ func (c *call) setTags() ([]object, error) {
 			labels[tagLabel+each.Key] = &each.Value
 		}
 	}
-	for _, name := range c.names("resource_names") {
+	_, err := c.each("resource_names", func(name string) (object, error) {
 		volume, err := c.volume(name)
 		if err != nil {
-			return nil, err
-		}
-		if err := c.label(c, volume.ID, labels); err != nil {
 			return nil, err
 		}
 		for _, each := range tags {
@@ -44,8 +41,9 @@ func (c *call) setTags() ([]object, error) {
 				"resource": object{"name": name, "id": volume.ID},
 			})
 		}
-	}
-	return made, nil
+		return nil, c.label(c, volume.ID, labels)
+	})
+	return made, err
 }
 
 // tags lists those of volumes that are in use.
@@ -85,7 +83,7 @@ func (c *call) label(ctx context.Context, volume string, labels map[string]*stri
 // removeTags removes those with the given keys; all without such.
 func (c *call) removeTags() ([]object, error) {
 	keys := c.names("keys")
-	for _, name := range c.names("resource_names") {
+	return c.each("resource_names", func(name string) (object, error) {
 		volume, err := c.volume(name)
 		if err != nil {
 			return nil, err
@@ -96,9 +94,6 @@ func (c *call) removeTags() ([]object, error) {
 				labels[key] = nil
 			}
 		}
-		if err := c.label(c, volume.ID, labels); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
+		return nil, c.label(c, volume.ID, labels)
+	})
 }

@@ -173,9 +173,22 @@ func destroyedObject(of array.BinnedDisk, name string) object {
 	}
 }
 
-type named struct {
-	Name string `json:"name"`
-	ID   string `json:"id,omitempty"`
+// named is a reference to an object by its name; an empty one stands for none. Without a name it would seem to be empty.
+type named struct{ Name string }
+
+func (n *named) UnmarshalJSON(text []byte) error {
+	var sent struct {
+		Name *string `json:"name"`
+		ID   string  `json:"id"`
+	}
+	if err := strictly(text, &sent); err != nil {
+		return err
+	}
+	if sent.Name == nil || sent.ID != "" {
+		return errors.New("an object is referred to by its name alone")
+	}
+	n.Name = *sent.Name
+	return nil
 }
 
 // limit is a number, or an object around one as newer clients write it.
@@ -188,6 +201,9 @@ func (l *limit) UnmarshalJSON(text []byte) error {
 	var inside map[string]*int64
 	if err := json.Unmarshal(text, &inside); err != nil {
 		return err
+	}
+	if len(inside) != 1 {
+		return errors.New("a limit is one number")
 	}
 	for _, value := range inside {
 		l.value = value
@@ -229,6 +245,9 @@ func (c *call) createVolumes() ([]object, error) {
 	var wanted newVolume
 	if err := c.read(&wanted); err != nil {
 		return nil, err
+	}
+	if wanted.Subtype != "" && wanted.Subtype != "regular" {
+		return nil, &refused{"subtype", "All volumes are regular ones."}
 	}
 	if c.query.Get("overwrite") == "true" {
 		name, err := c.one("names")
@@ -362,6 +381,9 @@ func (c *call) moveMembers() error {
 }
 
 func (c *call) changeVolume(name string, wanted volumeChange) (object, error) {
+	if wanted.Destroyed != nil && wanted != (volumeChange{Destroyed: wanted.Destroyed}) {
+		return nil, &refused{name, "A volume is destroyed or recovered by a request of its own."}
+	}
 	if wanted.Destroyed != nil && !*wanted.Destroyed {
 		if _, err := c.volume(name); err == nil {
 			return nil, &refused{name, "The volume is not destroyed."}
@@ -433,7 +455,7 @@ func (c *call) eradicate(kind array.DiskKind, noun string) ([]object, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range c.names("names") {
+	return c.each("names", func(name string) (object, error) {
 		own := withoutGroup(name)
 		// Something older in the recycle bin may have the name of what is in use.
 		if inUse, err := c.inUse(kind, own); err != nil || inUse {
@@ -449,11 +471,8 @@ func (c *call) eradicate(kind array.DiskKind, noun string) ([]object, error) {
 		if found == "" {
 			return nil, &refused{name, noun + " does not exist."}
 		}
-		if err := array.Done(c.api.EradicateFromRecycleBin(c, found)); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
+		return nil, array.Done(c.api.EradicateFromRecycleBin(c, found))
+	})
 }
 
 func (c *call) inUse(kind array.DiskKind, name string) (bool, error) {

@@ -28,26 +28,27 @@ func TestASearchFindsWhatFits(t *testing.T) {
 	to.alias = "/snapshots/5"
 	all := []object{shape("a", 9, true, to), shape("b", 10, false, nil), shape("ab", 100, false, refTo("/volumes", 7))}
 	for asked, wanted := range map[string]string{
-		"":                         "a b ab",
-		"name=a":                   "a",
-		"name__contains=b":         "b ab",
-		"name__in=a,ab":            "a ab",
-		"name__in=['a', 'ab']":     "a ab",
-		"size__gt=9":               "b ab",
-		"size__lte=10":             "a b",
-		"flag=True":                "a",
-		"iqn=IQN.A&name=b":         "b",
-		"in.ref=/volsnaps/7":       "a",
-		"in.ref=/snapshots/5":      "a",
-		"in.ref__m_eq=/volumes/7":  "ab",
-		"in.id=7":                  "a ab",
-		"in=None":                  "",
-		"__sort=-size":             "ab b a",
-		"__sort=name":              "a ab b",
-		"__limit=1&__offset=1":     "b",
-		"__offset=7":               "",
-		"name=a&size=10":           "",
-		"name__contains=&id__gt=9": "b ab",
+		"":                          "a b ab",
+		"name=a":                    "a",
+		"name__contains=b":          "b ab",
+		"name__in=a,ab":             "a ab",
+		"name__in=['a', 'ab']":      "a ab",
+		"size__gt=9":                "b ab",
+		"size__lte=10":              "a b",
+		"flag=True":                 "a",
+		"iqn=IQN.A&name=b":          "b",
+		"in.ref=/volsnaps/7":        "a",
+		"in.ref=/snapshots/5":       "a",
+		"in.ref__m_eq=/volumes/7":   "ab",
+		"in.id=7":                   "a ab",
+		"in=None":                   "",
+		"__sort=-size":              "ab b a",
+		"__sort=name":               "a ab b",
+		"__limit=1&__offset=1":      "b",
+		"__offset=7":                "",
+		"name=a&size=10":            "",
+		"name__contains=b&id__gt=9": "b ab",
+		"in.id__in=[]":              "",
 	} {
 		values, err := url.ParseQuery(strings.ReplaceAll(asked, " ", "%20"))
 		if err != nil {
@@ -81,7 +82,9 @@ func TestASearchFindsWhatFits(t *testing.T) {
 			t.Errorf("%s: %v", asked, err)
 		}
 	}
-	for _, asked := range []string{"colour=red", "name__like=a", "name__=a", "__limit=-1", "__limit=x", "__sort=colour", "__what=1"} {
+	for _, asked := range []string{"colour=red", "name__like=a", "name__=a", "__limit=-1", "__limit=x", "__sort=colour", "__what=1",
+		"__fields=colour", "name__contains=", "name__gte=", "size=9&size=10", "name.first=a", "in.name=a",
+	} {
 		values, _ := url.ParseQuery(asked)
 		if _, err := parseQuery(shapes, values); statusOf(err) != http.StatusBadRequest {
 			t.Errorf("%s: %v", asked, err)
@@ -269,6 +272,19 @@ func TestRequestsThatAreWrong(t *testing.T) {
 	c.ask("POST", pathHosts, map[string]any{"name": strings.Repeat("x", 256)}, 400)
 	if fields := c.ask("GET", pathVolumes+"?name__like=a", nil, 400); !strings.Contains(fields["error_msg"].(string), "name__like") {
 		t.Error(fields)
+	}
+	// Nothing of a request is ignored.
+	group := c.ask("POST", pathGroups, map[string]any{"name": "g"}, 201)
+	its := to(pathGroups, group)["ref"]
+	for _, method := range []string{"PATCH", "DELETE"} {
+		c.ask(method, its+"?name=other", map[string]any{}, 400)
+		c.ask(method, pathGroups+bulkSuffix+"?name=other", []map[string]any{{"id": group["id"]}}, 400)
+		c.ask(method, pathGroups+bulkSuffix, []map[string]any{{"id": group["id"], "colour": "red"}}, 400)
+	}
+	c.ask("POST", pathGroups+"?name=other", map[string]any{"name": "h"}, 400)
+	c.ask("GET", its+"?name=other", nil, 400)
+	if all := c.ask("GET", pathGroups+"?name=g", nil, 200); all["total"] != 1.0 {
+		t.Error(all)
 	}
 	c.token = "a\nb"
 	c.ask("GET", "", nil, 401)

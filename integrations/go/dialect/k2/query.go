@@ -3,6 +3,7 @@ package k2
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -67,7 +68,10 @@ func order(first, second string) int {
 func parseQuery(it *resource, parameters url.Values) (*query, error) {
 	made := &query{limit: -1}
 	for name, values := range parameters {
-		value := values[len(values)-1]
+		if len(values) > 1 {
+			return nil, fail(http.StatusBadRequest, "%s is given more than once", name)
+		}
+		value := values[0]
 		var err error
 		switch name {
 		case "__limit":
@@ -79,6 +83,9 @@ func parseQuery(it *resource, parameters url.Values) (*query, error) {
 			err = it.knows(made.sort)
 		case "__fields":
 			made.fields = strings.Split(value, ",")
+			for _, field := range made.fields {
+				err = errors.Join(err, it.knows(field))
+			}
 		case "__pretty":
 		default:
 			var parsed condition
@@ -106,11 +113,20 @@ func parseCondition(it *resource, name, value string) (condition, error) {
 		return condition{}, fail(http.StatusBadRequest, "%q is no way to search", name)
 	}
 	made := condition{field: field, operator: operator, values: []string{value}}
-	if operator == "m_eq" || operator == "in" {
+	switch operator {
+	case "":
+	case "m_eq", "in":
 		made.values = made.values[:0]
 		// A client writes a list as it prints one.
 		for each := range strings.SplitSeq(strings.Trim(value, "[]()"), ",") {
-			made.values = append(made.values, strings.Trim(each, ` '"`))
+			if one := strings.Trim(each, ` '"`); one != "" {
+				made.values = append(made.values, one)
+			}
+		}
+	default:
+		// Everything contains an empty text, and comes after it.
+		if value == "" {
+			return condition{}, fail(http.StatusBadRequest, "%s has no value", name)
 		}
 	}
 	return made, it.knows(field)
@@ -118,11 +134,11 @@ func parseCondition(it *resource, name, value string) (condition, error) {
 
 // knows refuses a field that the resource does not have: a search that is ignored would find everything.
 func (r *resource) knows(field string) error {
-	base, _, _ := strings.Cut(field, ".")
-	if base == "id" || slices.Contains(r.fields, base) {
+	base, part, inside := strings.Cut(field, ".")
+	if (base == "id" || slices.Contains(r.fields, base)) && (!inside || part == "id" || part == "ref") {
 		return nil
 	}
-	return fail(http.StatusBadRequest, "%s has no field %q", r.path, base)
+	return fail(http.StatusBadRequest, "%s has no field %q", r.path, field)
 }
 
 // check refuses fields that can't be set.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -164,6 +165,9 @@ func (s *Server) discovery() any {
 }
 
 func (c *call) collection(it *resource, in *http.Request) (any, int, error) {
+	if err := searchesNothing(in); err != nil {
+		return nil, 0, err
+	}
 	switch {
 	case in.Method == http.MethodGet:
 		asked, err := parseQuery(it, in.URL.Query())
@@ -201,10 +205,30 @@ func (c *call) change(it *resource, id int64, sent body) (object, error) {
 	return it.change(c, id, sent)
 }
 
+// searchesNothing refuses what only a search has: a change of one object would ignore it.
+func searchesNothing(in *http.Request) error {
+	asked, err := url.ParseQuery(in.URL.RawQuery)
+	if err != nil {
+		return fail(http.StatusBadRequest, "the parameters of the address can't be read: %v", err)
+	}
+	for name := range asked {
+		if in.Method != http.MethodGet && name != "__pretty" {
+			return fail(http.StatusBadRequest, "%s has no meaning for %s", name, in.Method)
+		}
+	}
+	return nil
+}
+
 func (c *call) single(it *resource, id int64, in *http.Request) (any, int, error) {
+	if err := searchesNothing(in); err != nil {
+		return nil, 0, err
+	}
 	switch {
 	case in.Method == http.MethodGet:
 		asked, err := parseQuery(it, in.URL.Query())
+		if err == nil && len(asked.conditions) > 0 {
+			err = fail(http.StatusBadRequest, "%s is one object, which can't be searched", in.URL.Path)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
@@ -226,6 +250,9 @@ func (c *call) single(it *resource, id int64, in *http.Request) (any, int, error
 // bulk does the same with several objects, one after the other: the first that fails ends it, and what was done stays.
 func (c *call) bulk(it *resource, in *http.Request) (any, int, error) {
 	var sent []body
+	if err := searchesNothing(in); err != nil {
+		return nil, 0, err
+	}
 	if err := read(in, &sent); err != nil {
 		return nil, 0, err
 	}
@@ -253,14 +280,15 @@ func (c *call) one(it *resource, method string, sent body) (object, error) {
 	}
 	switch {
 	case method == http.MethodPatch && it.change != nil:
-		changes := body{}
-		for _, field := range it.settable {
-			if value, given := sent[field]; given {
-				changes[field] = value
+		delete(sent, "id")
+		return c.change(it, id, sent)
+	case method == http.MethodDelete && it.remove != nil:
+		// A client sends the object as it was shown.
+		for field := range sent {
+			if err := it.knows(field); err != nil {
+				return nil, err
 			}
 		}
-		return it.change(c, id, changes)
-	case method == http.MethodDelete && it.remove != nil:
 		return nil, it.remove(c, id)
 	}
 	return nil, notAllowed(method, it.path+bulkSuffix)
