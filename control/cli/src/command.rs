@@ -14,6 +14,7 @@ mod host;
 mod key;
 mod label;
 mod notification;
+mod outcome;
 mod performance;
 mod policy;
 mod portal;
@@ -25,12 +26,11 @@ mod snapshot;
 mod top;
 mod volume;
 
-use crate::client::{Answer, CLEAR, Client, Location};
+use crate::client::{CLEAR, Client, Location};
 use crate::show::Shown;
 use crate::{format, manual, show};
-use ::client::{Choice, api};
+use ::client::api;
 use anyhow::{Context, Result};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -237,37 +237,6 @@ impl ConnectionVerb {
     }
 }
 
-/// What was created; with a note if it existed already.
-fn created<A>(answer: Answer<A>) -> Shown {
-    if answer.existed {
-        eprintln!("It existed already with these properties: nothing was changed.");
-    }
-    answer.into()
-}
-
-/// Does the same with several objects, one after the other, up to the first with which it fails.
-fn each(names: Vec<String>, one: impl Fn(String) -> Result<Shown>) -> Result<Shown> {
-    let count = names.len();
-    let mut done: Vec<Shown> = Vec::new();
-    for name in names {
-        match one(name.clone()) {
-            Ok(shown) => done.push(shown),
-            Err(error) if done.is_empty() => return Err(error),
-            Err(error) => {
-                let so_far: String = done.iter().map(Shown::table).collect();
-                return Err(error.context(format!("{so_far}{name} and what follows it is unchanged")));
-            }
-        }
-    }
-    Ok(if count == 1 { done.remove(0) } else { Shown::several(done) })
-}
-
-/// The condition of a list that a field is a text, whatever the text is.
-fn equal(field: &str, text: &str) -> String {
-    let quoted = text.replace('\\', r"\\").replace(',', r"\,").replace('*', r"\*");
-    format!("{field}={quoted}")
-}
-
 impl Cli {
     /// Runs the command, and passes each result to `print`.
     pub fn run(self, mut print: impl FnMut(&str)) -> Result<()> {
@@ -355,20 +324,6 @@ fn support_bundle(client: &Client, file: &Path) -> Result<Shown> {
     Ok(Shown::text(answer, |it| {
         format!("{} has {} bytes\n", show::text(it, "file"), show::text(it, "bytes"))
     }))
-}
-
-impl<A> From<Answer<A>> for Shown {
-    fn from(answer: Answer<A>) -> Self {
-        Shown::of(answer.value, answer.schema)
-    }
-}
-
-/// A value of an enumeration of the API.
-fn choice<T>() -> impl TypedValueParser<Value = T>
-where
-    T: Choice<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
-{
-    PossibleValuesParser::new(T::CHOICES).try_map(|text| text.parse::<T>())
 }
 
 /// The option of the command on this command line that sets a field of the API.

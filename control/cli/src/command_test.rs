@@ -1,3 +1,4 @@
+use super::outcome::{each, equal};
 use super::*;
 use clap::CommandFactory;
 

@@ -1,18 +1,11 @@
 //! Records of users and API tokens. Passwords and tokens are stored as hashes.
 
-use crate::id::identities;
+use crate::id::{TokenId, UserId};
 use crate::mark;
 use crate::table::Named;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use utoipa::ToSchema;
-
-identities! {
-    /// Stable identity of a user.
-    UserId;
-    /// Stable identity of an API token.
-    TokenId;
-}
 
 /// Role of a user or token. Each role includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]

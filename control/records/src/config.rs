@@ -5,11 +5,17 @@
 
 use crate::array::ArrayIdentity;
 use crate::connection::Peer;
-use crate::disk::{GroupId, SnapshotEntry, VolumeEntry};
-use crate::host::{HostEntry, HostGroupEntry, HostId};
+use crate::disk::{DiskEntry, SnapshotEntry, VolumeEntry};
+use crate::host::{HostEntry, HostGroupEntry};
+use crate::id::{GroupId, HostId, ScheduleId};
+mod connections;
+
 pub use crate::record::Config;
 use crate::record::Record;
+use crate::schedule::Subject;
+use crate::stage::Stage;
 use crate::table::Key;
+use crate::topic::Topic;
 use crate::{Error, Result};
 use block::DiskId;
 use std::collections::BTreeSet;
@@ -29,6 +35,24 @@ impl Edit {
         match self {
             Edit::Put(record) => (record, true),
             Edit::Remove(record) => (record, false),
+        }
+    }
+
+    /// Topics of a step. `before`: the previous stage of its volume or snapshot.
+    pub fn topics(&self, before: Option<Stage>) -> impl Iterator<Item = Topic> {
+        let (record, put) = self.record();
+        let after = record.stage().filter(|_| put);
+        let binned = before == Some(Stage::Binned) || after == Some(Stage::Binned);
+        std::iter::once(record.declaration().topic).chain(binned.then_some(Topic::RecycleBin))
+    }
+}
+
+impl DiskEntry {
+    /// Record of the entry.
+    pub fn record(self) -> Record {
+        match self {
+            DiskEntry::Volume(it) => Record::Volume(it),
+            DiskEntry::Snapshot(it) => Record::Snapshot(it),
         }
     }
 }
@@ -155,5 +179,42 @@ impl Config {
     /// The snapshots of a volume, ordered by name.
     pub fn snapshots_of(&self, volume: DiskId) -> impl Iterator<Item = &SnapshotEntry> {
         self.snapshots.with_key(&Key::Source(volume))
+    }
+
+    /// All volumes and snapshots, at any stage.
+    pub fn disks(&self) -> impl Iterator<Item = DiskEntry> {
+        let volumes = self.volumes.all().cloned().map(DiskEntry::Volume);
+        volumes.chain(self.snapshots.all().cloned().map(DiskEntry::Snapshot))
+    }
+
+    /// The volumes and snapshots in the recycle bin.
+    pub fn binned(&self) -> impl Iterator<Item = DiskEntry> {
+        let volumes = self.volumes.all().filter(|entry| entry.stage == Stage::Binned);
+        let snapshots = self.snapshots.all().filter(|entry| entry.stage == Stage::Binned);
+        volumes.cloned().map(DiskEntry::Volume).chain(snapshots.cloned().map(DiskEntry::Snapshot))
+    }
+
+    /// Sequence number of the newest snapshot of a schedule.
+    pub fn newest_of(&self, schedule: ScheduleId) -> u64 {
+        let own = self.snapshots.all().filter(|it| it.schedule == Some(schedule));
+        own.map(|it| it.order).max().unwrap_or(0)
+    }
+
+    /// The name of a volume, or that of a group.
+    pub fn subject_names(&self, subject: Subject) -> (Option<String>, Option<String>) {
+        match subject {
+            Subject::Volume(id) => (Some(self.disk_name(id).unwrap_or_default().to_owned()), None),
+            Subject::Group(id) => {
+                (None, Some(self.groups.get(id).map(|group| group.name.clone()).unwrap_or_default()))
+            }
+        }
+    }
+
+    /// The volumes that a schedule takes snapshots of.
+    pub fn scheduled(&self, subject: Subject) -> Vec<VolumeEntry> {
+        match subject {
+            Subject::Volume(id) => self.volumes.get(id).cloned().into_iter().collect(),
+            Subject::Group(id) => self.members(id).cloned().collect(),
+        }
     }
 }

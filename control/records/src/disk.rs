@@ -1,34 +1,12 @@
 //! Records of volumes, snapshots and volume groups. The engine has sizes and contents.
 
-use crate::Config;
-use crate::id::identities;
+use crate::id::{GroupId, ScheduleId};
 use crate::label::Labels;
 use crate::policy::{Limits, Policy};
-use crate::record::Record;
-use crate::schedule::ScheduleId;
+use crate::stage::Stage;
 use crate::table::{Key, Named};
 use block::DiskId;
 use serde::{Deserialize, Serialize};
-
-identities! {
-    /// Stable identity of a volume group.
-    GroupId;
-}
-
-/// Life-cycle stage of a volume or snapshot. Creation and deletion take several steps; the record determines what a
-/// restart after a crash finishes or rolls back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// Being created; a restart rolls it back.
-    Creating,
-    /// In use.
-    Ready,
-    /// In the recycle bin.
-    Binned,
-    /// Being eradicated; a restart finishes it.
-    Deleting,
-}
 
 /// Configuration of a volume; the engine has size and contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -277,14 +255,6 @@ impl DiskEntry {
         }
     }
 
-    /// Record of the entry.
-    pub fn record(self) -> Record {
-        match self {
-            DiskEntry::Volume(it) => Record::Volume(it),
-            DiskEntry::Snapshot(it) => Record::Snapshot(it),
-        }
-    }
-
     /// The entry at another stage.
     #[must_use]
     pub fn at(mut self, stage: Stage, binned: Option<u64>) -> Self {
@@ -301,20 +271,5 @@ impl DiskEntry {
             DiskEntry::Volume(it) => it.name = name,
             DiskEntry::Snapshot(it) => it.name = name,
         }
-    }
-}
-
-impl Config {
-    /// All volumes and snapshots, at any stage.
-    pub fn disks(&self) -> impl Iterator<Item = DiskEntry> {
-        let volumes = self.volumes.all().cloned().map(DiskEntry::Volume);
-        volumes.chain(self.snapshots.all().cloned().map(DiskEntry::Snapshot))
-    }
-
-    /// The volumes and snapshots in the recycle bin.
-    pub fn binned(&self) -> impl Iterator<Item = DiskEntry> {
-        let volumes = self.volumes.all().filter(|entry| entry.stage == Stage::Binned);
-        let snapshots = self.snapshots.all().filter(|entry| entry.stage == Stage::Binned);
-        volumes.cloned().map(DiskEntry::Volume).chain(snapshots.cloned().map(DiskEntry::Snapshot))
     }
 }

@@ -1,18 +1,11 @@
 //! Records of hosts and host groups.
 
-use crate::id::{Identity, identities};
+use crate::id::{HostGroupId, HostId, Identity};
 use crate::label::Labels;
 use crate::secret::{Sealed, SealedChap, SealedField};
 use crate::table::{Key, Named};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-
-identities! {
-    /// Stable identity of a host.
-    HostId;
-    /// Stable identity of a host group.
-    HostGroupId;
-}
 
 /// Configuration of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -32,7 +32,29 @@ macro_rules! identities {
         }
     )*};
 }
-pub(crate) use identities;
+
+identities! {
+    /// Stable identity of a user.
+    UserId;
+    /// Stable identity of an API token.
+    TokenId;
+    /// Stable identity of a volume group.
+    GroupId;
+    /// Stable identity of a host.
+    HostId;
+    /// Stable identity of a host group.
+    HostGroupId;
+    /// Stable identity of a remote array.
+    RemoteArrayId;
+    /// Stable identity of a replication: the same on both arrays.
+    ReplicationId;
+    /// Stable identity of a snapshot schedule.
+    ScheduleId;
+    /// Stable identity of a notification target.
+    NotificationTargetId;
+    /// Stable identity of a directory.
+    DirectoryId;
+}
 
 /// An identity in a record key.
 pub trait Identity: Ord + Copy {

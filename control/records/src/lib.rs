@@ -26,6 +26,7 @@ mod schedule;
 mod secret;
 mod service;
 mod severity;
+mod stage;
 mod stored;
 mod table;
 mod time;
@@ -33,7 +34,7 @@ mod topic;
 mod window;
 mod work;
 
-pub use access::{Hashed, Role, TokenEntry, TokenId, UserEntry, UserId};
+pub use access::{Hashed, Role, TokenEntry, UserEntry};
 pub use array::{
     ApiAddressEntry, ArrayIdentity, AuditLoss, AuditMark, CertificateEntry, ClockEntry, Scrub, Settings,
 };
@@ -41,24 +42,28 @@ pub use config::{Config, Edit};
 pub use connection::{ChosenLun, ConnectionEntry, Connections, MAX_LUN, Peer, check_lun};
 pub use destination::{Content, Destination, Protection};
 pub use directory::{DirectorySettings, Ldap, Oidc};
-pub use disk::{DiskEntry, GroupEntry, GroupId, SnapshotEntry, Stage, VolumeEntry};
+pub use disk::{DiskEntry, GroupEntry, SnapshotEntry, VolumeEntry};
 pub use error::{Error, Kind, Result};
-pub use host::{FormerNqns, HostEntry, HostGroupEntry, HostGroupId, HostId};
-pub use id::Identity;
+pub use host::{FormerNqns, HostEntry, HostGroupEntry};
+pub use id::{
+    DirectoryId, GroupId, HostGroupId, HostId, Identity, NotificationTargetId, RemoteArrayId, ReplicationId,
+    ScheduleId, TokenId, UserId,
+};
 pub use label::{Labels, LabelsChange, MAX_LABEL_KEY_CHARS, MAX_LABEL_VALUE_BYTES, MAX_LABELS};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange, present};
 pub use portal::{Endpoint, PortalEntry, PortalProtocol, Portals};
 pub use record::{ARRAY, AUDIT_MARK, CLOCK, Declaration, KeyValue, Record, Versions};
 pub use redact::{HIDDEN, Redactor};
-pub use remote::{LinkIdentityEntry, RemoteArrayEntry, RemoteArrayId};
+pub use remote::{LinkIdentityEntry, RemoteArrayEntry};
 pub use replication::{
-    LostSession, OnLinkLoss, Promotion, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationMode,
-    ReplicationRole, SourceVolume,
+    LostSession, OnLinkLoss, Promotion, ReplicaVolume, ReplicationEntry, ReplicationMode, ReplicationRole,
+    SourceVolume,
 };
-pub use schedule::{Rule, ScheduleEntry, ScheduleId, Subject};
+pub use schedule::{Rule, ScheduleEntry, Subject};
 pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};
-pub use service::{DirectoryEntry, DirectoryId, Grant, NotificationTargetEntry, NotificationTargetId};
+pub use service::{DirectoryEntry, Grant, NotificationTargetEntry};
 pub use severity::{AlertState, Severity};
+pub use stage::Stage;
 pub use table::{Key, Named, Table};
 pub use time::{seconds, utc};
 pub use topic::Topic;

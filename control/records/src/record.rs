@@ -38,7 +38,7 @@ use crate::array::{
     ApiAddressEntry, ArrayIdentity, AuditMark, CertificateEntry, ClockEntry, Scrub, Settings,
 };
 use crate::connection::{ConnectionEntry, Connections, Peer};
-use crate::disk::{GroupEntry, SnapshotEntry, Stage, VolumeEntry};
+use crate::disk::{GroupEntry, SnapshotEntry, VolumeEntry};
 use crate::host::{FormerNqns, HostEntry, HostGroupEntry};
 use crate::id::Identity;
 use crate::portal::{PortalEntry, Portals};
@@ -47,6 +47,7 @@ use crate::replication::ReplicationEntry;
 use crate::schedule::ScheduleEntry;
 use crate::secret::SealedField;
 use crate::service::{DirectoryEntry, NotificationTargetEntry};
+use crate::stage::Stage;
 use crate::table::{Named, Table};
 use crate::{Edit, Error, Result, Topic};
 use serde::de::DeserializeOwned;

@@ -1,15 +1,10 @@
 //! Records of remote arrays, which this array is paired with.
 
-use crate::id::{Identity, identities};
+use crate::id::{Identity, RemoteArrayId};
 use crate::secret::{Sealed, SealedField};
 use crate::table::Named;
 use crate::window::LimitWindow;
 use serde::{Deserialize, Serialize};
-
-identities! {
-    /// Stable identity of a remote array.
-    RemoteArrayId;
-}
 
 /// Configuration of a remote array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,7 @@
 //! Records of replications: volume groups, or single volumes, that are replicated to another array.
 
 use crate::connection::Peer;
-use crate::disk::GroupId;
-use crate::id::identities;
-use crate::remote::RemoteArrayId;
+use crate::id::{GroupId, RemoteArrayId, ReplicationId};
 use crate::schedule::{Rule, Subject};
 use crate::stored::stored_list;
 use crate::table::Named;
@@ -11,11 +9,6 @@ use crate::window::Window;
 use block::DiskId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-identities! {
-    /// Stable identity of a replication: the same on both arrays.
-    ReplicationId;
-}
 
 /// Which end of a replication this array is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

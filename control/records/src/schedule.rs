@@ -1,18 +1,11 @@
 //! Records of snapshot schedules.
 
-use crate::Config;
-use crate::disk::{GroupId, VolumeEntry};
-use crate::id::identities;
+use crate::id::{GroupId, ScheduleId};
 use crate::stored::stored_list;
 use crate::table::Named;
 use block::DiskId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-identities! {
-    /// Stable identity of a snapshot schedule.
-    ScheduleId;
-}
 
 /// A schedule rule: when to take a snapshot, and how many to retain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -71,31 +64,5 @@ impl Named for ScheduleEntry {
 
     fn label(&self) -> &str {
         &self.name
-    }
-}
-
-impl Config {
-    /// Sequence number of the newest snapshot of a schedule.
-    pub fn newest_of(&self, schedule: ScheduleId) -> u64 {
-        let own = self.snapshots.all().filter(|it| it.schedule == Some(schedule));
-        own.map(|it| it.order).max().unwrap_or(0)
-    }
-
-    /// The name of a volume, or that of a group.
-    pub fn subject_names(&self, subject: Subject) -> (Option<String>, Option<String>) {
-        match subject {
-            Subject::Volume(id) => (Some(self.disk_name(id).unwrap_or_default().to_owned()), None),
-            Subject::Group(id) => {
-                (None, Some(self.groups.get(id).map(|group| group.name.clone()).unwrap_or_default()))
-            }
-        }
-    }
-
-    /// The volumes that a schedule takes snapshots of.
-    pub fn scheduled(&self, subject: Subject) -> Vec<VolumeEntry> {
-        match subject {
-            Subject::Volume(id) => self.volumes.get(id).cloned().into_iter().collect(),
-            Subject::Group(id) => self.members(id).cloned().collect(),
-        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::access::Role;
 use crate::destination::{Content, Destination};
 use crate::directory::DirectorySettings;
-use crate::id::{Identity, identities};
+use crate::id::{DirectoryId, Identity, NotificationTargetId};
 use crate::secret::{Sealed, SealedField};
 use crate::severity::Severity;
 use crate::stored::{stored, stored_list};
@@ -11,13 +11,6 @@ use crate::table::Named;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use utoipa::ToSchema;
-
-identities! {
-    /// Stable identity of a notification target.
-    NotificationTargetId;
-    /// Stable identity of a directory.
-    DirectoryId;
-}
 
 /// Configuration of a notification target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,6 @@
 //! Table of records of one type, by identity and by name.
 
-use crate::disk::GroupId;
-use crate::host::HostId;
-use crate::id::Identity;
+use crate::id::{GroupId, HostId, Identity};
 use crate::secret::SealedField;
 use crate::{Error, Result, Stage, work};
 use block::DiskId;

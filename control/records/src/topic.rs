@@ -1,8 +1,6 @@
 //! Topics of the event stream: the kinds of records whose changes are published. The API's description contains them as
 //! an enumeration, from which the web interface's types are generated.
 
-use crate::{Edit, Stage};
-
 macro_rules! topics {
     ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
         /// A kind of records whose changes are published.
@@ -70,14 +68,4 @@ topics! {
     Users: "users";
     /// Volumes.
     Volumes: "volumes";
-}
-
-impl Edit {
-    /// Topics of a step. `before`: the previous stage of its volume or snapshot.
-    pub fn topics(&self, before: Option<Stage>) -> impl Iterator<Item = Topic> {
-        let (record, put) = self.record();
-        let after = record.stage().filter(|_| put);
-        let binned = before == Some(Stage::Binned) || after == Some(Stage::Binned);
-        std::iter::once(record.declaration().topic).chain(binned.then_some(Topic::RecycleBin))
-    }
 }

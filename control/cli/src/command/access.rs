@@ -1,10 +1,10 @@
 //! Users, API tokens and the TLS certificate.
 
-use super::{Shown, choice, each};
+use super::outcome::{choice, each};
 use crate::ask::secret;
 use crate::client::Client;
 use crate::file;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::Result;
 use clap::Subcommand;
 use client::api;

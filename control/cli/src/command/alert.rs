@@ -1,7 +1,7 @@
 //! Alerts.
 
-use super::Shown;
 use crate::client::Client;
+use crate::show::Shown;
 use anyhow::Result;
 use clap::Subcommand;
 use client::api;

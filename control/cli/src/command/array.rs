@@ -1,8 +1,9 @@
 //! The array as a whole, its events and its audit log.
 
-use super::{Shown, choice};
+use super::outcome::choice;
 use crate::ask;
 use crate::client::Client;
+use crate::show::Shown;
 use anyhow::Result;
 use clap::Subcommand;
 use client::api;

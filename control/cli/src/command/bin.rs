@@ -1,9 +1,9 @@
 //! The recycle bin.
 
-use super::{Shown, each};
+use super::outcome::each;
 use crate::ask::confirm;
 use crate::client::Client;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::Result;
 use clap::Subcommand;
 use client::api;

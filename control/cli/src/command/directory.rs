@@ -1,11 +1,10 @@
 //! Identity providers and LDAP directories.
 
-use super::Shown;
 use super::policy::Switch;
 use crate::ask;
 use crate::client::Client;
 use crate::file;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand};
 use client::schemas::{DirectoryChange, DirectorySettings, Grant, NewDirectory, Role};

@@ -1,9 +1,8 @@
 //! Drives and background jobs.
 
-use super::Shown;
 use crate::ask::confirm;
 use crate::client::{Answer, Client};
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use client::api;

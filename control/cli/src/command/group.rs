@@ -1,10 +1,10 @@
 //! Volume groups and host groups.
 
 use super::label::{LabelChanges, LabelFilter, NewLabels};
+use super::outcome::{created, each};
 use super::policy::{Limit, Policies, limit};
-use super::{Shown, created, each};
 use crate::client::Client;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use client::api;

@@ -1,10 +1,10 @@
 //! Hosts.
 
 use super::label::{LabelChanges, LabelFilter, NewLabels};
-use super::{Shown, created, each};
+use super::outcome::{created, each};
 use crate::ask::secret;
 use crate::client::Client;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use client::api;

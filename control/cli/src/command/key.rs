@@ -1,7 +1,7 @@
 //! The encryption key of the drives.
 
-use super::Shown;
 use crate::client::Client;
+use crate::show::Shown;
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use client::api;

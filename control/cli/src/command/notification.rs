@@ -1,11 +1,11 @@
 //! Alert notification targets.
 
+use super::outcome::{choice, each};
 use super::policy::Switch;
-use super::{Shown, choice, each};
 use crate::ask;
 use crate::client::{Client, host_and_port};
 use crate::file;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use client::api;

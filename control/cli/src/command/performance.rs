@@ -1,7 +1,7 @@
 //! Performance, capacity and replication history.
 
-use super::Shown;
 use crate::client::Client;
+use crate::show::Shown;
 use crate::show::{micros, rows, text};
 use anyhow::Result;
 use bytesize::ByteSize;

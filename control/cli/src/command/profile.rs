@@ -1,7 +1,7 @@
 //! Profiles: named arrays.
 
-use super::Shown;
 use crate::profile::{Profile, Profiles};
+use crate::show::Shown;
 use crate::show::{self, facts, rows, text};
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Subcommand};

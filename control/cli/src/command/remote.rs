@@ -1,10 +1,9 @@
 //! Remote arrays.
 
-use super::Shown;
 use super::policy::{Limit, limit};
 use crate::ask;
 use crate::client::Client;
-use crate::show;
+use crate::show::{self, Shown};
 use crate::window::limited;
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};

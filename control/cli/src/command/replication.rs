@@ -1,11 +1,10 @@
 //! Replications.
 
-use super::Shown;
 use super::policy::Switch;
 use super::schedule::rule;
 use crate::ask::confirm;
 use crate::client::Client;
-use crate::show;
+use crate::show::{self, Shown};
 use crate::window::window;
 use anyhow::Result;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};

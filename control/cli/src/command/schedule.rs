@@ -1,9 +1,9 @@
 //! Snapshot schedules.
 
+use super::outcome::each;
 use super::policy::Switch;
-use super::{Shown, each};
 use crate::client::Client;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
 use client::api;

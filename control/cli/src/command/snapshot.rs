@@ -1,12 +1,12 @@
 //! Snapshots.
 
 use super::label::{LabelChanges, LabelFilter, NewLabels};
+use super::outcome::{created, each, equal};
 use super::policy::Switch;
 use super::volume::{Restoration, restore};
-use super::{Shown, created, each, equal};
 use crate::ask::confirm;
 use crate::client::Client;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::{Context, Result, ensure};
 use clap::{ArgGroup, Subcommand};
 use client::api;

@@ -1,8 +1,8 @@
 //! Live view on the whole terminal: rates, latencies, the busiest volumes, hosts or controllers, running jobs.
 
-use super::Shown;
 use super::performance::{iops, last, rate};
 use crate::client::Client;
+use crate::show::Shown;
 use crate::show::{micros, text};
 use anyhow::{Result, ensure};
 use client::api;

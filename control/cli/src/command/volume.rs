@@ -1,11 +1,11 @@
 //! Volumes and their connections to hosts.
 
 use super::label::{LabelChanges, LabelFilter, NewLabels};
+use super::outcome::{created, each, equal};
 use super::policy::{Policies, Switch};
-use super::{Shown, created, each, equal};
 use crate::ask::confirm;
 use crate::client::Client;
-use crate::show;
+use crate::show::{self, Shown};
 use anyhow::{Context, Result, ensure};
 use clap::{ArgGroup, Args, Subcommand};
 use client::api;
