@@ -222,7 +222,8 @@ impl Home {
         fronts.values().filter(|front| front.is_connected).map(|front| front.member).collect()
     }
 
-    /// Serves, forever, the sessions that this process had as a front end.
+    /// Serves, forever, the sessions that this process had as a front end: what they have sent before the takeover passes through
+    /// here, and soon each has its nexus directly.
     pub async fn serve_own(self: Arc<Self>, front_end: Arc<FrontEnd>) {
         let own = MemberId(self.parts.link.own.id);
         let joined = self.parts.map.borrow().as_ref().and_then(|map| map.active(own)).unwrap_or_default();
@@ -264,6 +265,7 @@ impl Home {
                 _ = ticks.tick() => {
                     front_end.tick()?;
                     service.tick(now())?;
+                    front_end.shorten(service)?;
                     self.note_settled(service, joined);
                 }
                 // Others on this thread get their turn.

@@ -1,7 +1,7 @@
 //! The sessions of a front end that becomes the home: its iSCSI server keeps running, so hosts stay logged in.
 //!
-//! A session from before the takeover keeps its device server, whose commands cross to the home as before; the home
-//! is in the same process now. A session from after it has a nexus of the home's target, like those of an array with
+//! A session from before the takeover keeps its device server. Its commands cross to the home until the home has named its
+//! nexus, and go to that nexus directly afterwards. A session from after the takeover has a nexus of the home's target, like those of an array with
 //! one controller.
 
 use crate::front;

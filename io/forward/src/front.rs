@@ -149,6 +149,18 @@ impl Front {
         }
     }
 
+    /// Whether requests of a nexus have not ended.
+    pub(crate) fn has_requests(&self, nexus: u32) -> bool {
+        let of_nexus = |request: &Request| request.nexus == nexus;
+        self.requests.values().any(of_nexus) || self.fetches.values().any(|fetch| of_nexus(&fetch.request))
+    }
+
+    /// Whether requests of a nexus are still to be sent on this link.
+    pub(crate) fn has_unsent_requests(&self, nexus: u32) -> bool {
+        let of_nexus = |request: &Request| request.nexus == nexus;
+        self.unsent.iter().filter_map(|number| self.requests.get(number)).any(of_nexus)
+    }
+
     /// Sets whether homes may locate data instead of sending them.
     pub fn locate(&mut self, locates: bool) {
         self.locates = locates;

@@ -2,6 +2,7 @@
 
 use crate::fetching::{Fetch, Progress, follow};
 use crate::front::{Event, Front};
+use crate::service::Service;
 use crate::{MAX_PAUSE_NS, Result, wire};
 use block::{Data, Resolver};
 use bytes::Bytes;
@@ -9,8 +10,8 @@ use parking_lot::{Mutex, MutexGuard};
 use peer::Channel;
 use peer::message::Hello;
 use scsi::{
-    Command, DeviceServer, Execution, Lun, Management, ManagementFunction, ManagementResponse, Response,
-    TransferBound,
+    Command, DeviceServer, Execution, Lun, Management, ManagementFunction, ManagementResponse, Nexus,
+    Response, TransferBound,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -36,10 +37,17 @@ struct State {
     /// Reads data that the home has located.
     resolver: Option<Arc<dyn Resolver>>,
     functions: BTreeMap<u64, oneshot::Sender<ManagementResponse>>,
-    /// Ends the session of each nexus.
-    nexuses: BTreeMap<u32, Arc<dyn Fn() + Send + Sync>>,
+    nexuses: BTreeMap<u32, Session>,
     /// Last time at which this process is known to have run.
     awake: u64,
+}
+
+/// What the session of a nexus has given, and what it may use.
+struct Session {
+    /// Ends the session.
+    lost: Box<dyn Fn() + Send + Sync>,
+    /// The nexus itself, once the home is this process.
+    here: Option<Arc<Nexus>>,
 }
 
 /// A waiter and its notification.
@@ -129,10 +137,30 @@ impl FrontEnd {
     ) -> Device {
         let (mut state, _) = self.lock();
         let nexus = state.front.attach(port, isid, initiator);
-        state.nexuses.insert(nexus, Arc::new(lost));
+        state.nexuses.insert(nexus, Session { lost: Box::new(lost), here: None });
         drop(state);
         self.asked.notify_one();
-        Device { front_end: self.clone(), nexus }
+        Device { front_end: self.clone(), nexus, here: None, is_managed: false }
+    }
+
+    /// Connects sessions to their nexuses directly, as far as these are at `service`, the home's in this process. What the
+    /// sessions have sent is given to the service first, so that commands keep their order.
+    ///
+    /// # Errors
+    /// Those of [`Service::receive`].
+    pub fn shorten(&self, service: &mut Service) -> Result<()> {
+        let (mut state, now) = self.lock();
+        state.front.take_output().into_iter().try_for_each(|bytes| service.receive(bytes, now))?;
+        let State { front, nexuses, .. } = &mut *state;
+        for (number, nexus) in service.named_nexuses() {
+            if let Some(session) = nexuses.get_mut(&number)
+                && session.here.is_none()
+                && !front.has_unsent_requests(number)
+            {
+                session.here = Some(nexus.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Takes a new connection to the home, which sent `hello`; it replaces an earlier one.
@@ -247,8 +275,8 @@ impl State {
     }
 
     fn lose(&mut self, nexus: u32) {
-        if let Some(lost) = self.nexuses.remove(&nexus) {
-            lost();
+        if let Some(session) = self.nexuses.remove(&nexus) {
+            (session.lost)();
         }
     }
 }
@@ -257,19 +285,42 @@ impl State {
 pub struct Device {
     front_end: Arc<FrontEnd>,
     nexus: u32,
+    /// The nexus itself, once the home is this process.
+    here: Option<Arc<Nexus>>,
+    /// A task management function was forwarded although the nexus is here: what comes after it must not overtake it.
+    is_managed: bool,
+}
+
+impl Device {
+    /// The nexus, if it is here. `is_last`: only once all that was forwarded has ended.
+    fn nexus_here(&self, state: &State, is_last: bool) -> Option<Arc<Nexus>> {
+        let here = state.nexuses.get(&self.nexus)?.here.clone()?;
+        (!is_last || !state.front.has_requests(self.nexus)).then_some(here)
+    }
 }
 
 impl DeviceServer for Device {
-    /// The unit is at the home, so the largest bound applies.
-    fn transfer_bound(&self, _: Lun, cdb: &Bytes) -> TransferBound {
-        TransferBound::of_any_unit(cdb)
+    /// While the unit is at another controller the largest bound applies.
+    fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound {
+        match &self.here {
+            Some(nexus) => nexus.transfer_bound(lun, cdb),
+            None => TransferBound::of_any_unit(cdb),
+        }
     }
 
     fn execute(&mut self, command: Command) -> Execution {
+        if let Some(nexus) = &self.here {
+            return nexus.execute(command);
+        }
         let (mut state, now) = self.front_end.lock();
         if !state.nexuses.contains_key(&self.nexus) {
             // The session is ending.
             return Execution::Done(wire::busy());
+        }
+        if let Some(nexus) = self.nexus_here(&state, self.is_managed) {
+            drop(state);
+            self.is_managed = false;
+            return self.here.insert(nexus).execute(command);
         }
         let (sender, ended) = oneshot::channel();
         let number = state.front.execute(self.nexus, command, now);
@@ -289,6 +340,12 @@ impl DeviceServer for Device {
         if !state.nexuses.contains_key(&self.nexus) {
             return ManagementResponse::Rejected.into();
         }
+        // No response of an aborted command follows that of the function: it goes the way of the commands that have not ended.
+        if let Some(nexus) = self.nexus_here(&state, true) {
+            drop(state);
+            return nexus.manage_and_save(lun, function);
+        }
+        (self.here, self.is_managed) = (None, true);
         let (sender, ended) = oneshot::channel();
         let number = state.front.manage(self.nexus, lun, function, now);
         state.functions.insert(number, sender);

@@ -55,7 +55,7 @@ struct Link {
 }
 
 struct Attached {
-    nexus: Nexus,
+    nexus: Arc<Nexus>,
     incarnation: u64,
     /// The front end has named the nexus on this link.
     claimed: bool,
@@ -179,6 +179,12 @@ impl Service {
         self.has_named_nexuses
     }
 
+    /// The nexuses that the front end has named on this link, by number.
+    pub(crate) fn named_nexuses(&self) -> impl Iterator<Item = (u32, &Arc<Nexus>)> {
+        let named = self.nexuses.iter().filter(|(_, attached)| attached.claimed);
+        named.map(|(number, attached)| (*number, &attached.nexus))
+    }
+
     /// The power-on in pulses.
     fn power_on(&self) -> u64 {
         match self.target.power() {
@@ -296,7 +302,7 @@ impl Service {
         self.highest_nexus = self.highest_nexus.max(Some(attach.nexus));
         let incarnation = self.next_incarnation;
         self.next_incarnation += 1;
-        self.nexuses.insert(attach.nexus, Attached { nexus, incarnation, claimed: true });
+        self.nexuses.insert(attach.nexus, Attached { nexus: Arc::new(nexus), incarnation, claimed: true });
         self.send_attached(number, incarnation);
         Ok(())
     }

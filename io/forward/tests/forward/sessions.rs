@@ -143,6 +143,47 @@ fn a_session_gets_data_status_and_task_management_from_the_home() {
     assert_eq!(world.lost(), 0);
 }
 
+/// Whether a command ends before it could have crossed a link.
+fn is_direct(device: &mut Device, cdb: &[u8]) -> bool {
+    let mut task = begin(device, cdb, &[]);
+    polled(&mut task).is_ready()
+}
+
+#[test]
+fn a_session_uses_its_nexus_directly_once_the_home_is_here() {
+    let mut world = World::new();
+    let mut device = world.attach();
+    let mut first = begin(&mut device, &[0; 16], &[]);
+    world.front_end.shorten(&mut world.service).expect("no link yet");
+    world.connect();
+    assert_eq!(ended(&mut first).expect("a response").status, Status::CheckCondition);
+    assert!(!is_direct(&mut device, &read(1)));
+    world.settle();
+    world.home.disk.hold();
+    let mut held = begin(&mut device, &write(1), &[1; BLOCK]);
+    world.front_end.shorten(&mut world.service).expect("requests");
+    assert!(is_direct(&mut device, &read(1)), "the nexus is the same: it has no unit attention");
+    // The write was forwarded, so what aborts it follows it, and what comes after that as well.
+    let Management::Later(mut aborted) = device.manage(Lun([0; 8]), ManagementFunction::AbortTaskSet) else {
+        panic!("it overtakes the answer of the write")
+    };
+    let mut after = begin(&mut device, &read(2), &[]);
+    assert!(polled(&mut after).is_pending(), "it overtakes the function");
+    world.settle();
+    let mut context = Context::from_waker(Waker::noop());
+    assert_eq!(aborted.as_mut().poll(&mut context), Poll::Ready(Some(ManagementResponse::Complete)));
+    assert!(ended(&mut held).is_none(), "an aborted command has no response");
+    assert_eq!(ended(&mut after).expect("a response").status, Status::Good);
+    world.home.disk.release();
+    assert!(is_direct(&mut device, &read(3)));
+    let function = device.manage(Lun([0; 8]), ManagementFunction::AbortTaskSet);
+    assert!(matches!(function, Management::Done(ManagementResponse::Complete)));
+    assert_eq!((world.home.disk.effects(1), world.lost()), (0, 0));
+    drop(device);
+    world.settle();
+    assert!(world.home.target.nexuses().is_empty(), "the nexus ends with the session");
+}
+
 #[test]
 fn sessions_outlive_a_home_of_an_older_release_and_learn_that_the_fate_of_a_write_is_open() {
     let mut world = World::over(Home::new(&HOSTS).with(Notes::None));

@@ -26,7 +26,14 @@ impl DeviceServer for Nexus {
     }
 
     fn manage(&mut self, lun: Lun, function: ManagementFunction) -> Management {
-        let response = Nexus::manage(self, lun, function);
+        self.manage_and_save(lun, function)
+    }
+}
+
+impl Nexus {
+    /// As [`Nexus::manage`]; ends once the state is saved that the function has reset.
+    pub fn manage_and_save(&self, lun: Lun, function: ManagementFunction) -> Management {
+        let response = self.manage(lun, function);
         match self.saved(lun, function).filter(|_| response == ManagementResponse::Complete) {
             None => response.into(),
             Some(saved) => Management::Later(Box::pin(async move {
