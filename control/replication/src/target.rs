@@ -156,14 +156,15 @@ impl<E: Env> Target<E> {
         }
     }
 
-    /// Serves one connection: at most one point. Returns its number, or `None` if the source had nothing to send. If
-    /// the future is dropped, applied data stays, and the next connection resumes after it.
+    /// Serves one connection of the source of this replication: at most one point. Returns its number, or `None` if the
+    /// source had nothing to send. If the future is dropped, applied data stays, and the next connection resumes after it.
     ///
     /// # Errors
-    /// The reason why the connection ended before the point was published.
-    pub async fn serve<S: Stream>(&self, stream: S) -> Result<Option<u64>> {
+    /// The reason why the connection ended before the point was published; [`Error::Unknown`] if the source names another
+    /// replication.
+    pub async fn serve<S: Stream>(&self, replication: u128, stream: S) -> Result<Option<u64>> {
         let mut connection = Connection::open(stream, self.array).await?;
-        let served = self.serve_connection(&mut connection).await;
+        let served = self.serve_connection(replication, &mut connection).await;
         if let Err(error) = &served {
             tracing::debug!(%error, "replication: a connection ended");
             if let Some(reason) = error.reason() {
@@ -176,10 +177,18 @@ impl<E: Env> Target<E> {
         served
     }
 
-    async fn serve_connection<S: Stream>(&self, connection: &mut Connection<S>) -> Result<Option<u64>> {
-        let Message::Open { replication } = connection.receive().await? else {
+    async fn serve_connection<S: Stream>(
+        &self,
+        replication: u128,
+        connection: &mut Connection<S>,
+    ) -> Result<Option<u64>> {
+        let Message::Open { replication: named } = connection.receive().await? else {
             return Err(Error::Malformed("another message than which group it replicates"));
         };
+        // The source was admitted for one replication, and every number is one of some array.
+        if named != replication {
+            return Err(Error::Unknown(named));
+        }
         let records = Records::of_target(replication);
         let Some(_) = records.get::<GroupRecord>(&self.engine, GROUP)? else {
             return Err(Error::Unknown(replication));

@@ -405,7 +405,8 @@ impl World {
             let number = self.number;
             let sync = async move { sender.sync(number, one).await };
             self.syncing = Some(self.source.machine.start(sync).1);
-            self.serving.push(self.target.machine.start(async move { receiver.serve(other).await }).1);
+            self.serving
+                .push(self.target.machine.start(async move { receiver.serve(number, other).await }).1);
         }
         self.begin_deletion()
     }

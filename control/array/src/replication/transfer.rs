@@ -478,6 +478,16 @@ impl Array {
                     .into(),
             ));
         }
+        // What is left of a replication that was deleted is not part of another one that has its identity.
+        let is_left = |number: u128| number >> 64 == u128::from(id.0);
+        if replication::unneeded(&self.parts.engine).into_iter().any(is_left) {
+            return Err((
+                Denial::Unknown,
+                "a replication with this identity was deleted on the target, and its points are not: delete it here as well, \
+                 and create it again"
+                    .into(),
+            ));
+        }
         let config = self.config();
         let usable = |name: &str| {
             check::name(ReplicationEntry::NOUN, name).is_ok() && config.replications.free(name).is_ok()
@@ -527,7 +537,7 @@ fn serve(
     Box::pin(async move {
         // A session has no end after which its point is counted.
         delete_surplus(&target, &retention).await?;
-        let served = match target.serve(stream).await {
+        let served = match target.serve(retention.entry.number(), stream).await {
             // The source has ended it: it says there why.
             Err(replication::Error::Stream(_)) => return Ok(None),
             served => served?,

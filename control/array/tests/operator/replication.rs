@@ -1,11 +1,12 @@
 //! Replication between two arrays: what each end shows, and what is there after crashes and promotions.
 
 use crate::rig::{Rig, Up, first_byte, ok, refused, write};
+use crate::witness::exchange;
 use array::{
     Caller, ChangeRemoteArray, ChangeReplication, CreateConnection, CreateGroup, CreateHost,
     CreatePairingKey, CreateReplication, CreateVolume, DeleteConnection, DeleteGroup, DeleteRemoteArray,
-    DeleteReplication, DemoteReplication, Demotion, Kind, ListAlerts, ListGroups, ListReplications,
-    ListSnapshots, ListVolumes, NewTestFailover, PairRemoteArray, PauseReplication, PeerName,
+    DeleteReplication, DemoteReplication, Demotion, Identity, Kind, ListAlerts, ListGroups, ListReplications,
+    ListSnapshots, ListVolumes, Network, NewTestFailover, PairRemoteArray, PauseReplication, PeerName,
     PromoteReplication, RemoteArrayChange, ReplicationChange, ReplicationDemotion, ReplicationPromotion,
     ReplicationRole, ReplicationState, ResumeReplication, Role, ShowRemoteArray, ShowReplication,
     StartTestFailover, StopTestFailover, SyncReplication,
@@ -460,6 +461,24 @@ async fn either_array_pauses_and_deletes() {
     first.array.replicate_once().await;
     let problem = ok(&first, show()).await.status.problem.unwrap();
     assert!(problem.contains("was deleted on the target"), "{problem}");
+    assert!(ok(&second, ListReplications).await.is_empty());
+    // Nor as a new one, before what it was is gone: it would have its points.
+    let id = ok(&first, show()).await.id.digits();
+    let hello = serde_json::json!({
+        "versions": [1, 1], "serial": "000000000000000a", "name": "first", "request": { "replicate": { "id": id } },
+    });
+    for generation in [0, 1] {
+        let described = serde_json::json!({
+            "name": "new", "group": null, "volumes": [], "rpo_seconds": 60, "generation": generation, "is_new": true,
+            "demoted": null,
+        });
+        let own = first.array.link_identity().unwrap().unwrap();
+        let mut link = one.network.connect(ADDRESS.into(), own).await.unwrap();
+        assert_eq!(exchange(&mut link, &hello).await, "describe");
+        let said = exchange(&mut link, &described).await;
+        assert_eq!(said["denied"]["denial"], "unknown", "{said}");
+        assert!(said["denied"]["text"].as_str().unwrap().contains("its points are not"), "{said}");
+    }
     assert!(ok(&second, ListReplications).await.is_empty());
     second.array.replicate_once().await;
     assert!(second.engine.disks().is_empty(), "points and staging volumes are gone");

@@ -328,7 +328,7 @@ async fn a_witness_takes_the_name_of_a_target_with_an_enrollment_alone() {
 }
 
 /// A message of a link and the response: JSON after its length.
-async fn exchange(link: &mut Link, message: &serde_json::Value) -> serde_json::Value {
+pub async fn exchange(link: &mut Link, message: &serde_json::Value) -> serde_json::Value {
     let bytes = serde_json::to_vec(message).unwrap();
     link.stream.write_all(&(bytes.len() as u32).to_le_bytes()).await.unwrap();
     link.stream.write_all(&bytes).await.unwrap();

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 fn sync_for_a_while(source: &Array, target: &Array, looks: u64) -> bool {
     let (one, other) = pipe();
     let mut sync = pin!(source.sender.sync(REPLICATION, one));
-    let mut serve = pin!(target.receiver.serve(other));
+    let mut serve = pin!(target.receiver.serve(REPLICATION, other));
     let (mut cx, mut served) = (Context::from_waker(Waker::noop()), false);
     for _ in 0..looks {
         if let Poll::Ready(synced) = sync.as_mut().poll(&mut cx) {

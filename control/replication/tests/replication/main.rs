@@ -11,6 +11,7 @@ use block::{Disk, DiskId, Extent, Op, Provisioning, Reply};
 use replication::{Error, Message, Reason, VERSIONS};
 use rig::block_on;
 use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use support::{Array, BLOCKS, REPLICATION, pair, pipe, poll_once, random_block, sync};
 
 #[test]
@@ -235,6 +236,29 @@ fn both_versions_are_named_if_none_is_common() {
     assert!(refused.contains(&format!("this one {own_least} to {own_most}")), "{refused}");
 }
 
+/// A source is admitted for one replication. The number of another one, which may be that of another array, opens nothing.
+#[test]
+fn a_source_opens_only_the_replication_that_it_was_admitted_for() {
+    let (source, target) = pair(b"key", b"key");
+    let other_number = REPLICATION + 1;
+    block_on(target.receiver.accept(other_number, 0)).unwrap();
+    let volume = source.create(1, 64, 4096);
+    source.write(&volume, 0, &random_block(1));
+    source.take_point(&[1]);
+    let (one, other) = pipe();
+    let mut sent = pin!(source.sender.sync(REPLICATION, one));
+    let mut served = pin!(target.receiver.serve(other_number, other));
+    let ended = loop {
+        let _ = sent.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(ended) = served.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            break ended;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(ended, Err(Error::Unknown(REPLICATION)));
+    assert!(target.points().is_empty() && target.engine.disks().is_empty());
+}
+
 #[test]
 fn retention_is_independent_on_the_target() {
     let (source, target) = pair(b"key", b"key");
@@ -266,7 +290,7 @@ fn a_point_is_deleted_while_a_later_one_is_transferred() {
         }
     }
     let (one, other) = pipe();
-    let mut served = pin!(target.receiver.serve(other));
+    let mut served = pin!(target.receiver.serve(REPLICATION, other));
     let mut sent = pin!(source.sender.sync(REPLICATION, one));
     // Until the target knows the base of the transfer.
     while target.engine.records(&format!("replication-target/{REPLICATION:032x}/position")).is_empty() {

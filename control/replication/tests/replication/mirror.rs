@@ -34,7 +34,7 @@ impl<'a> Running<'a> {
             let ended = source.sender.mirror(REPLICATION, &group, mirror, one).await;
             ended.expect_err("a session ends by an error")
         };
-        Self { source: Box::pin(session), target: Box::pin(target.receiver.serve(other)) }
+        Self { source: Box::pin(session), target: Box::pin(target.receiver.serve(REPLICATION, other)) }
     }
 
     /// Runs both ends until a condition is true.

@@ -43,7 +43,7 @@ fn names(target: &Array) -> Vec<String> {
 
 /// Transfers until the target knows its position, then loses the connection.
 fn begin((source, target): (&Array, &Array), (one, other): (End, End)) {
-    let mut served = pin!(target.receiver.serve(other));
+    let mut served = pin!(target.receiver.serve(REPLICATION, other));
     let mut sent = pin!(source.sender.sync(REPLICATION, one));
     while target.engine.records(&format!("replication-target/{REPLICATION:032x}/position")).is_empty() {
         poll_once(&mut sent);

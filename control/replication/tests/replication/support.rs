@@ -227,7 +227,7 @@ pub fn sync(source: &Array, target: &Array) -> Result<Synced> {
 /// Transfers a point over this connection.
 pub fn sync_over(source: &Array, target: &Array, (one, other): (End, End)) -> Result<Synced> {
     let mut sync = pin!(source.sender.sync(REPLICATION, one));
-    let mut serve = pin!(target.receiver.serve(other));
+    let mut serve = pin!(target.receiver.serve(REPLICATION, other));
     let (mut synced, mut served) = (None, false);
     block_on(poll_fn(move |cx| {
         if synced.is_none()

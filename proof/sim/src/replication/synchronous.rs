@@ -429,7 +429,8 @@ impl World {
             };
             self.syncing = Some(self.source.machine.start(session).1);
         }
-        self.serving.push(self.target.machine.start(async move { receiver.serve(other).await }).1);
+        self.serving
+            .push(self.target.machine.start(async move { receiver.serve(REPLICATION, other).await }).1);
         Ok(())
     }
 
