@@ -1,5 +1,6 @@
 //! Replication with other arrays: transfers, synchronous sessions, witnesses, reversal and promotion.
 
+mod begun;
 pub(crate) mod points;
 pub(crate) mod promotion;
 pub(crate) mod reversal;

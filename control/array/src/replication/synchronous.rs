@@ -133,36 +133,39 @@ impl Array {
         }
     }
 
-    /// Lets sources go on alone whose volumes are not those that the target has: a volume that joins a group may have
-    /// much that is to be transferred first.
-    pub(crate) async fn regroup_mirrors(&self) {
-        let engine = &self.parts.engine;
-        let found: Vec<_> = {
-            let config = self.config();
-            let regrouped = |entry: &&ReplicationEntry| {
-                let volumes = entry.subject.map(|it| config.scheduled(it)).unwrap_or_default();
-                let volumes = volumes.into_iter().map(|volume| volume.id).collect();
-                is_regrouped(engine, entry, &volumes)
-            };
-            let mirrored = config.replications.iter().filter(|it| it.mirrors() && it.demoted.is_none());
-            mirrored.filter(|it| self.replicas.mirrors.of(it).is_armed()).filter(regrouped).cloned().collect()
+    /// The sources whose volumes are not those that the target has.
+    pub(crate) fn regrouped(&self) -> Vec<ReplicationEntry> {
+        let config = self.config();
+        let regrouped = |entry: &&ReplicationEntry| {
+            let volumes = entry.subject.map(|it| config.scheduled(it)).unwrap_or_default();
+            let volumes = volumes.into_iter().map(|volume| volume.id).collect();
+            is_regrouped(&self.parts.engine, entry, &volumes)
         };
-        for entry in found {
-            let _held = self.replicas.hold(entry.id).await;
-            let consent = self.consent_of_witness(&entry).await;
-            let _one_at_a_time = self.configuration.change().await;
-            let Some(entry) = self.unchanged(&entry) else { continue };
-            let volumes = self.volumes_of(&entry).into_iter().collect();
-            if entry.mirrors() && is_regrouped(engine, &entry, &volumes) {
-                let caller = Caller::array();
-                let mut tx = Transaction::new(self, &caller);
-                let gone = match consent {
-                    Ok(()) => tx.go_alone(&entry, "the volumes of the group have changed").await,
-                    Err(refused) => Err(refused),
-                };
-                if let Err(error) = gone {
-                    tracing::warn!(%error, "a replication could not be continued alone");
+        let mirrored = config.replications.iter().filter(|it| it.mirrors() && it.demoted.is_none());
+        mirrored.filter(|it| self.replicas.mirrors.of(it).is_armed()).filter(regrouped).cloned().collect()
+    }
+
+    /// Lets a source go on alone whose volumes are not those that the target has: a volume that joins a group may have much that
+    /// is to be transferred first. No transfer begins before.
+    pub(crate) async fn regroup_mirror(&self, entry: ReplicationEntry, kept_out: Held) {
+        let held = self.replicas.hold(entry.id).await;
+        let consent = self.consent_of_witness(&entry).await;
+        let _one_at_a_time = self.configuration.change().await;
+        let Some(entry) = self.unchanged(&entry) else { return };
+        let volumes = self.volumes_of(&entry).into_iter().collect();
+        if entry.mirrors() && is_regrouped(&self.parts.engine, &entry, &volumes) {
+            let caller = Caller::array();
+            let mut tx = Transaction::new(self, &caller);
+            let gone = match consent {
+                Ok(()) => tx.go_alone(&entry, "the volumes of the group have changed").await,
+                Err(refused) => Err(refused),
+            };
+            match gone {
+                Ok(()) => {
+                    drop((held, kept_out));
+                    self.replicas.wake();
                 }
+                Err(error) => tracing::warn!(%error, "a replication could not be continued alone"),
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::parts::framed::shown;
 use crate::parts::remote_link::{
     Denial, DescribedVolume, Description, Link, LinkStream, MAX_SILENCE, Reply, Wish,
 };
+use crate::replication::begun::Begun;
 use crate::service::caller::Caller;
 use crate::service::outgoing;
 use crate::service::point_retention::{lock_of, received, surplus};
@@ -82,14 +83,18 @@ pub(crate) struct Attempt {
 impl Array {
     /// Replicates, forever: to be run on a thread that may work for a moment.
     pub async fn replicate(self: Arc<Self>) {
-        tokio::join!(self.clone().transfer_all(), self.watch_mirrors(), self.watch_witnesses());
+        tokio::join!(self.clone().transfer_all(), self.watch_mirrors(), self.clone().watch_witnesses());
     }
 
     async fn transfer_all(self: Arc<Self>) {
+        let mut regrouping = Begun::new();
         loop {
             self.replicas.apply_windows(&self.config());
             self.complete_replications().await;
-            self.regroup_mirrors().await;
+            for entry in self.regrouped() {
+                let (array, held) = (self.clone(), self.replicas.keep_out(entry.id));
+                regrouping.begin(entry.id, || async move { array.regroup_mirror(entry, held).await });
+            }
             for (id, active) in self.due_transfers() {
                 let array = self.clone();
                 tokio::spawn(async move { array.transfer(id, active).await });
@@ -102,7 +107,10 @@ impl Array {
     pub async fn replicate_once(&self) {
         self.replicas.apply_windows(&self.config());
         self.complete_replications().await;
-        self.regroup_mirrors().await;
+        for entry in self.regrouped() {
+            let held = self.replicas.keep_out(entry.id);
+            self.regroup_mirror(entry, held).await;
+        }
         for (id, active) in self.due_transfers() {
             self.transfer(id, active).await;
         }

@@ -8,20 +8,22 @@
 use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::parts::remote_link::{Reply, Wish};
+use crate::replication::begun::Begun;
 use crate::service::caller::Caller;
 use crate::service::replication_env::ReplicationEnv;
 use crate::service::witnesses::Patience;
 use crate::{Error, Result};
 use bytes::Bytes;
 use history::Severity;
-use records::{Named, RemoteArrayEntry, ReplicationEntry, ReplicationRole, Role};
+use records::{Named, RemoteArrayEntry, RemoteArrayId, ReplicationEntry, ReplicationRole, Role};
 use replication::witness::{Answer, End, Request, Ruling, decide, source_claim};
 use replication::{MirrorState, RULINGS, Target};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 /// Interval at which it is looked whether a witness has to be asked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -160,25 +162,38 @@ impl Array {
         }
     }
 
-    /// Reports sessions to witnesses, and asks them after a loss, forever.
-    pub(crate) async fn watch_witnesses(&self) {
+    /// Reports sessions to witnesses, and asks them after a loss, forever. No witness waits for another one.
+    pub(crate) async fn watch_witnesses(self: Arc<Self>) {
+        let mut asking = Begun::new();
         loop {
-            self.consult_witnesses().await;
+            for (witness, entries) in self.by_witness() {
+                asking.begin(witness, || self.clone().consult(witness, entries));
+            }
             tokio::time::sleep(INTERVAL).await;
         }
     }
 
-    /// Reports sessions to witnesses, and asks them where both arrays have lost each other, once.
-    pub async fn consult_witnesses(&self) {
-        let entries: Vec<_> =
-            self.config().replications.iter().filter(|it| it.has_witness()).cloned().collect();
-        let mut silent = BTreeSet::new();
+    /// Reports sessions to all witnesses, and asks them where both arrays have lost each other, once and at once.
+    pub async fn consult_witnesses(self: &Arc<Self>) {
+        let by_witness = self.by_witness().into_iter();
+        let asking: JoinSet<()> =
+            by_witness.map(|(witness, entries)| self.clone().consult(witness, entries)).collect();
+        asking.join_all().await;
+    }
+
+    /// The replications that have a witness; `None` has those whose witness is not paired with this array.
+    fn by_witness(&self) -> BTreeMap<Option<RemoteArrayId>, Vec<ReplicationEntry>> {
+        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for entry in self.config().replications.iter().filter(|it| it.has_witness()) {
+            let witness = self.witness_of(entry).map(|witness| witness.id);
+            found.entry(witness).or_default().push(entry.clone());
+        }
+        found
+    }
+
+    /// Reports to one witness, and asks it.
+    async fn consult(self: Arc<Self>, witness: Option<RemoteArrayId>, entries: Vec<ReplicationEntry>) {
         for entry in entries {
-            let witness = self.witness_of(&entry).map(|witness| witness.id);
-            // Each would be waited for.
-            if witness.is_some_and(|witness| silent.contains(&witness)) {
-                continue;
-            }
             let outcome = match (witness, entry.role) {
                 (None, _) => Err("this array is not paired with it".into()),
                 (_, ReplicationRole::Source) => self.consult_as_source(&entry).await,
@@ -189,9 +204,12 @@ impl Array {
                 Ok(false) => {}
                 Ok(true) => self.replicas.witnesses.note_problem(entry.id, None, now),
                 Err(problem) => {
-                    silent.extend(witness);
                     self.replicas.witnesses.note_refused(entry.id, now);
                     self.replicas.witnesses.note_problem(entry.id, Some(problem), now);
+                    // It would be waited for again.
+                    if witness.is_some() {
+                        return;
+                    }
                 }
             }
         }

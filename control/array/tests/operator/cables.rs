@@ -1,11 +1,11 @@
 //! Connections to other arrays that a test cuts, freezes and listens in on.
 
 use array::{Array, Link, LinkIdentity, Network, Secret};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
@@ -23,8 +23,14 @@ pub struct Cables {
     pub silent: Mutex<bool>,
     /// Whether nothing comes from other arrays by the connections that there are.
     pub frozen: Arc<AtomicBool>,
+    /// Arrays that do not respond, by their address.
+    pub dead: Mutex<BTreeSet<String>>,
     /// Notified when one that does not respond is asked.
     pub asked: tokio::sync::Notify,
+    /// How many that do not respond are waited for.
+    pub waiting: Arc<AtomicUsize>,
+    /// Notified when one is not waited for any more.
+    pub given_up: Arc<tokio::sync::Notify>,
     /// What serves the other ends of connections.
     served: Mutex<Vec<tokio::task::AbortHandle>>,
 }
@@ -69,6 +75,16 @@ impl AsyncWrite for Freezing {
     }
 }
 
+/// A connection that is not made.
+struct Waiting(Arc<AtomicUsize>, Arc<tokio::sync::Notify>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.1.notify_one();
+    }
+}
+
 impl Network for Cables {
     fn port(&self) -> Option<u16> {
         *self.port.lock().unwrap()
@@ -83,9 +99,14 @@ impl Network for Cables {
         address: String,
         own: LinkIdentity,
     ) -> Pin<Box<dyn Future<Output = Result<Link, String>> + Send>> {
-        if *self.silent.lock().unwrap() {
+        if *self.silent.lock().unwrap() || self.dead.lock().unwrap().contains(&address) {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            let waiting = Waiting(self.waiting.clone(), self.given_up.clone());
             self.asked.notify_one();
-            return Box::pin(std::future::pending());
+            return Box::pin(async move {
+                let _waiting = waiting;
+                std::future::pending().await
+            });
         }
         let other = self.others.lock().unwrap().get(&address).cloned();
         let intercepted = *self.intercepted.lock().unwrap();

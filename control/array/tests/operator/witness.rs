@@ -10,7 +10,7 @@ use array::{
     ChangeRemoteArray, ChangeSettings, CreatePairingKey, CreateReplication, CreateVolume, DeleteRemoteArray,
     DeleteReplication, DeleteVolume, Deletion, Kind, Link, Network, OnLinkLoss, Overwrite, PairRemoteArray,
     PauseReplication, RemoteArrayChange, Replication, ReplicationChange, ReplicationMode, ReplicationState,
-    Request, RestoreVolume, ReverseReplication, SettingsChange,
+    Request, RestoreVolume, ReverseReplication, SettingsChange, ShowReplication,
 };
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -337,6 +337,84 @@ pub async fn exchange(link: &mut Link, message: &serde_json::Value) -> serde_jso
     let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
     link.stream.read_exact(&mut bytes).await.unwrap();
     serde_json::from_slice(&bytes).unwrap()
+}
+
+/// Witnesses are asked at once: one that does not respond holds up no other one.
+#[tokio::test]
+async fn witnesses_do_not_wait_for_each_other() {
+    const OTHER_WITNESS: &str = "192.0.2.4:8444";
+    let Trio { pair: Pair { one, first, .. }, .. } = &trio().await;
+    let rig = Rig::with_serial(0xd);
+    let fourth = rig.up().await;
+    *rig.network.port.lock().unwrap() = Some(8444);
+    one.network.others.lock().unwrap().insert(OTHER_WITNESS.into(), fourth.array.clone());
+    let key = ok(&fourth, CreatePairingKey).await.key;
+    ok(first, PairRemoteArray { name: Some("site-d".into()), address: OTHER_WITNESS.into(), key }).await;
+    for (name, witness) in [("one", NAME), ("two", NAME), ("three", "site-d")] {
+        let new = CreateVolume {
+            name: name.into(),
+            bytes: 8 << 20,
+            block_bytes: 512,
+            group: None,
+            ..CreateVolume::default()
+        };
+        ok(first, new).await;
+        let new = CreateReplication {
+            name: name.into(),
+            group: None,
+            volume: Some(name.into()),
+            on_link_loss: None,
+            witness: Some(witness.into()),
+            ..synchronous(OnLinkLoss::Stop)
+        };
+        ok(first, new).await;
+    }
+    *one.network.silent.lock().unwrap() = true;
+    let mut asking = pin!(first.array.consult_witnesses());
+    while one.network.waiting.load(Ordering::SeqCst) < 2 {
+        tokio::select! {
+            () = &mut asking => panic!("one was asked after the other"),
+            () = one.network.asked.notified() => {}
+        }
+    }
+    asking.await;
+}
+
+/// Other replications are transferred while a witness is waited for whose consent another group needs.
+#[tokio::test]
+async fn transfers_do_not_wait_for_a_witness_of_another_replication() {
+    let (trio, _running, _following) = agreed().await;
+    let Pair { one, first, .. } = &trio.pair;
+    let new = |name: &str, group: Option<&str>| CreateVolume {
+        name: name.into(),
+        bytes: 8 << 20,
+        block_bytes: 512,
+        group: group.map(str::to_owned),
+        ..CreateVolume::default()
+    };
+    ok(first, new("plain", None)).await;
+    one.network.dead.lock().unwrap().insert(WITNESS.into());
+    ok(first, new("more", Some("app"))).await;
+    one.network.asked.notified().await;
+    let plain = CreateReplication {
+        name: "plain".into(),
+        group: None,
+        volume: Some("plain".into()),
+        remote_array: "dr".into(),
+        rpo_seconds: 60,
+        ..CreateReplication::default()
+    };
+    ok(first, plain).await;
+    let transferred = async {
+        while ok(first, ShowReplication { name: "plain".into() }).await.status.point != Some(1) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = transferred => {}
+        () = one.network.given_up.notified() => panic!("it was transferred after the witness was given up"),
+    }
 }
 
 /// A witness that does not respond is waited for, and no other change with it.
