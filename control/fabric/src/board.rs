@@ -149,7 +149,23 @@ impl Board {
             recovery: millis(recovered.duration_since(opened)),
             start: millis(recovered.elapsed()),
         };
-        tracing::info!(from = from.0, ?cause, ?phases, total_ms = phases.total(), "the array was taken over");
+        let why = match cause {
+            TakeoverCause::Stopped => "it was stopped",
+            TakeoverCause::Lost => "it was lost",
+            TakeoverCause::Moved => "it gave the array to this one",
+        };
+        let Phases { silence, agreement, store, recovery, start } = phases;
+        tracing::info!(
+            from = from.0,
+            why,
+            silence_ms = silence,
+            agreement_ms = agreement,
+            store_ms = store,
+            recovery_ms = recovery,
+            start_ms = start,
+            total_ms = phases.total(),
+            "the array was taken over"
+        );
         self.state.write().takeover = Some(Takeover { time: time(), from: from.0, cause, phases });
     }
 

@@ -83,11 +83,42 @@ impl Mutation {
     /// A short description.
     pub fn summary(&self) -> String {
         match self {
+            Mutation::Slots { volume, block, count, first } => {
+                format!(
+                    "{count} blocks of volume {volume} from block {block} on get {first} and the next ones"
+                )
+            }
+            Mutation::Same { volume, block, count, slot } => {
+                format!("{count} blocks of volume {volume} from block {block} on get {slot}")
+            }
+            Mutation::Hole { volume, block, count, mapped } => {
+                let state = if *mapped { "zeros" } else { "unmapped" };
+                format!("{count} blocks of volume {volume} from block {block} on become {state}")
+            }
+            Mutation::Copy { source, from, target, to, count } => {
+                format!(
+                    "{count} blocks of volume {source} from block {from} on are copied to volume {target}, block {to}"
+                )
+            }
+            Mutation::Create { volume, id, .. } => format!("volume {volume} ({:032x}) begins", id.0),
+            Mutation::Clone { volume, id, source, .. } => {
+                format!("volume {volume} ({:032x}) begins with the content of volume {source}", id.0)
+            }
+            Mutation::Restore { volume, source } => {
+                format!("volume {volume} gets the content of volume {source}")
+            }
+            Mutation::Access { volume, read_only: true } => format!("volume {volume} becomes read-only"),
+            Mutation::Access { volume, read_only: false } => format!("volume {volume} becomes writable"),
+            Mutation::Keep { volume, until } => format!("volume {volume} is locked until {until}"),
+            Mutation::Resize { volume, blocks } => format!("volume {volume} gets {blocks} blocks"),
+            Mutation::Delete { volume } => format!("volume {volume} ends"),
             Mutation::SaveState { volume, state } => {
                 format!("{} bytes of state of volume {volume}", state.len())
             }
             Mutation::PutRecord { key, .. } => format!("record {key:?}"),
-            mutation => format!("{mutation:?}"),
+            Mutation::SetPolicy { volume, .. } => format!("volume {volume} gets another policy"),
+            Mutation::Note(_) => "a command of a front end is noted".to_owned(),
+            Mutation::Forget { front } => format!("front end {front:016x} is gone"),
         }
     }
 

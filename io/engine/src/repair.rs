@@ -374,8 +374,11 @@ impl Core {
         if let Some(visited) = child {
             return Ok((entry, visited));
         }
-        walk.defects
-            .push(format!("map page {page} names {entry:?}: {} blocks are lost", blocks_under(level)));
+        let named = match entry.kind() {
+            Kind::Slot(slot) => format!("{slot}, which is not a page"),
+            _ => format!("page {}, which can't be used", entry.as_page().unwrap_or_default()),
+        };
+        walk.defects.push(format!("map page {page} names {named}: {} blocks are lost", blocks_under(level)));
         let lost = self.lost_tree(walk, level);
         let tally = Tally { mapped: blocks_under(level), zero: 0 };
         Ok((lost, Visited { tally, lossy: true, ..Visited::default() }))

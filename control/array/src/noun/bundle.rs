@@ -11,6 +11,7 @@ use crate::{Error, Result};
 use history::{Page, Severity};
 use serde::Serialize;
 use serde_json::{Value, json};
+use shelf::pool::DriveState;
 
 /// How many events and audit entries.
 const EVENTS: u32 = 5000;
@@ -68,20 +69,21 @@ impl Array {
         let (status, shelf) = (self.status(&config), self.parts.pool.status());
         let drives = shelf.drives.iter().map(|it| {
             json!({ "slot": it.slot, "path": it.name, "drive": format!("{:032x}", it.drive), "bytes": it.bytes,
-                "used_bytes": it.used_bytes, "standing": format!("{:?}", it.state), "journal": it.journal,
+                "used_bytes": it.used_bytes, "standing": standing(it.state), "journal": it.journal,
                 "read_bytes": it.read_bytes, "written_bytes": it.written_bytes, "read_errors": it.read_errors,
                 "slow_reads": it.slow_reads, "bad_pages": it.bad_pages })
         });
         json!({
             "name": status.name, "serial": status.serial, "version": status.version, "now": self.now(),
-            "uptime_seconds": status.uptime_seconds, "state": format!("{:?}", status.state),
+            "uptime_seconds": status.uptime_seconds, "state": status.state,
             "target_iqn": status.target_iqn, "portals": status.portals, "sessions": sessions(self),
-            "space": format!("{:?}", status.space), "drives": drives.collect::<Value>(),
+            "space": status.space, "drives": drives.collect::<Value>(),
             "protection": { "tolerates": shelf.tolerates, "segments": shelf.segments, "at_risk": shelf.degraded_segments,
                 "healed": shelf.rebuilt_segments, "repaired": shelf.repaired_pages, "lost": shelf.lost_pages,
                 "strays": shelf.former_drives },
-            "store": format!("{:?}", shelf.objects),
-            "controllers": self.controllers().iter().map(|it| format!("{it:?}")).collect::<Value>(),
+            "store": shelf.objects.map(|it| json!({ "namespace": it.namespace, "epoch": it.epoch, "lanes": it.lanes,
+                "client": it.client, "pools": it.pools.iter().map(|it| it.name.as_str()).collect::<Value>() })),
+            "controllers": self.controllers(),
         })
     }
 
@@ -135,6 +137,15 @@ impl Array {
 fn sessions(array: &Array) -> Value {
     let sessions = array.parts.server.sessions().into_iter();
     sessions.map(|it| json!({ "initiator": it.initiator, "portal": it.portal })).collect()
+}
+
+fn standing(state: DriveState) -> &'static str {
+    match state {
+        DriveState::Empty => "empty",
+        DriveState::Online => "online",
+        DriveState::Evacuating => "evacuating",
+        DriveState::Failed => "failed",
+    }
 }
 
 fn pretty(value: &Value) -> Vec<u8> {

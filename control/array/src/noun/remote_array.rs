@@ -541,8 +541,9 @@ impl Array {
             self.ask(&mut link, Wish::Ping).await.map(|_| begun.elapsed())
         };
         let outcome = timeout(RESPONSE_TIMEOUT, exchange).await;
-        let outcome = outcome
-            .unwrap_or_else(|_| Err(format!("{address} did not respond within {:?}", begun.elapsed())));
+        let outcome = outcome.unwrap_or_else(|_| {
+            Err(format!("{address} did not respond within {} s", begun.elapsed().as_secs()))
+        });
         // It may have been deleted since.
         if self.config().remote_arrays.get(entry.id).is_none() {
             return;

@@ -222,6 +222,11 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
     assert!(replaced.detail.starts_with("replace certificate (chain: PEM"), "{}", replaced.detail);
     // The support bundle is for others to read, too.
     let files = ok(&up, DownloadSupportBundle).await;
+    let state = files.iter().find(|(name, _)| name.ends_with("array.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&state.1).unwrap();
+    assert!(state["space"]["total"].as_u64() > Some(0), "{state}");
+    assert_eq!((&state["state"], &state["drives"][0]["standing"]), (&"online".into(), &"online".into()));
+    assert!(state["controllers"].is_array() && state["store"].is_null(), "{state}");
     for (name, bytes) in files {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert!(!["sesame", "T0KEN", "TUFSS0VE", "argon2"].iter().any(|it| text.contains(it)), "{name}");
