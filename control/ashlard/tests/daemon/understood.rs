@@ -174,6 +174,24 @@ fn a_change_that_is_not_understood_changes_nothing() {
         );
         assert!(answer.body["detail"].as_str().is_some_and(|it| !it.is_empty()), "{}", answer.body);
     }
+    // A body of what has none says something that would be ignored.
+    let description = api.send("GET", "/api/v1/openapi.json", None, "").body;
+    let mut without = 0;
+    for (path, item) in description["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            if !operation["requestBody"].is_null() || path.contains("/sign-in") {
+                continue;
+            }
+            let real = path.replace("{name}", "db1").replace("{number}", "1").replace("{id}", "db2");
+            let real =
+                real.replace("{volume}", "db1").replace("{host}", "web1").replace("{host_group}", "cluster");
+            let answer = api.ask(&method.to_uppercase(), &real, json!({ "eradicate": false }));
+            assert_eq!(answer.status, 400, "{method} {real}: {}", answer.body);
+            without += 1;
+        }
+    }
+    assert!(without > 80, "{without}");
     assert_eq!(configuration(), before);
+    assert_eq!(api.ask("DELETE", "/api/v1/tokens/t", json!({})).status, 204, "an empty one says nothing");
     assert_eq!(api.ask("GET", "/api/v1/recycle-bin", Value::Null).body["total"], 1);
 }
