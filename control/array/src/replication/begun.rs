@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use tokio::task::JoinHandle;
 
-/// The work that was begun, by key. It goes on when this is dropped.
+/// The work that was begun, by key. It keeps running when this is dropped.
 pub(super) struct Begun<K>(BTreeMap<K, JoinHandle<()>>);
 
 impl<K: Ord> Begun<K> {
