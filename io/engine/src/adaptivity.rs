@@ -4,6 +4,8 @@
 //! volumes, since one volume may hold a database beside its encrypted backups; where the last tries saved nothing,
 //! only a sample is tried.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 /// Blocks of a region: 64 MiB.
 const REGION_BLOCKS: u64 = 1 << 14;
 
@@ -11,69 +13,97 @@ const REGION_BLOCKS: u64 = 1 << 14;
 const REGIONS: usize = 4096;
 
 /// Between two tries 2^6 − 1 frames at most are stored without one.
-const MAX_SKIP_EXPONENT: u8 = 6;
+const MAX_SKIP_EXPONENT: u64 = 6;
+
+/// The region of a block, mixed: the lower bits choose where it is remembered, the others tell regions there apart.
+fn region_of(volume: u32, block: u64) -> u64 {
+    let number = block / REGION_BLOCKS;
+    (number ^ u64::from(volume) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+}
+
+/// What compression saved, by region. Threads share it: of two updates at the same moment one is lost, which costs a try.
+/// A region has the bits of its name, then eight for the tries in a row that saved nothing, and eight for the frames to be
+/// stored without a try.
+pub struct Compressibility(Box<[AtomicU64]>);
+
+impl Default for Compressibility {
+    fn default() -> Self {
+        Self((0..REGIONS).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Compressibility {
+    /// Where a region is remembered, the number of tries in a row that saved nothing there, and of frames to be stored
+    /// without one.
+    fn region(&self, region: u64) -> (&AtomicU64, u64, u64) {
+        let known = &self.0[region as usize % REGIONS];
+        let bits = known.load(Ordering::Relaxed);
+        if bits >> 16 == region { (known, bits >> 8 & 0xff, bits & 0xff) } else { (known, 0, 0) }
+    }
+
+    /// Whether a frame that begins with this block should be compressed. Every call counts as one frame. Until the outcome is
+    /// noted, the try counts as one that saves nothing: more frames are asked about before that.
+    pub fn should_compress(&self, volume: u32, block: u64) -> bool {
+        let region = region_of(volume, block);
+        let (known, misses, skip) = self.region(region);
+        let next = if skip == 0 { (1 << misses) - 1 } else { skip - 1 };
+        if next != skip {
+            known.store(region << 16 | misses << 8 | next, Ordering::Relaxed);
+        }
+        skip == 0
+    }
+
+    /// Notes whether compressing a frame saved space.
+    pub fn note(&self, volume: u32, block: u64, saved: bool) {
+        let region = region_of(volume, block);
+        let (known, before, skip) = self.region(region);
+        let misses = if saved { 0 } else { (before + 1).min(MAX_SKIP_EXPONENT) };
+        // Where all is well, threads do not take the line from each other.
+        if !saved || (before, skip) != (0, 0) {
+            known.store(region << 16 | misses << 8 | ((1 << misses) - 1), Ordering::Relaxed);
+        }
+    }
+}
 
 #[derive(Clone, Copy, Default)]
 struct Region {
-    volume: u32,
-    number: u64,
-    /// Tries in a row that saved nothing.
-    misses: u8,
-    /// Frames to be stored without a try.
-    skip: u8,
+    region: u64,
     /// Blocks in a row without a known copy.
     unique: u16,
 }
 
-/// The outcomes, by region.
-pub struct Adaptivity {
+/// Which data has copies, by region.
+pub struct Uniqueness {
     regions: Box<[Region]>,
     /// Blocks in a row without a copy after which only a sample is looked up.
     unique_blocks_max: u16,
 }
 
-impl Adaptivity {
+impl Uniqueness {
     /// Without any outcome yet.
     pub fn new(unique_blocks_max: u16) -> Self {
         Self { regions: vec![Region::default(); REGIONS].into(), unique_blocks_max }
     }
 
-    fn region(&mut self, volume: u32, block: u64) -> &mut Region {
-        let number = block / REGION_BLOCKS;
-        let mixed = (number ^ u64::from(volume) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let region = &mut self.regions[(mixed >> 40) as usize % REGIONS];
-        if (region.volume, region.number) != (volume, number) {
-            *region = Region { volume, number, ..Region::default() };
+    fn unique(&mut self, volume: u32, block: u64) -> &mut u16 {
+        let region = region_of(volume, block);
+        let known = &mut self.regions[region as usize % REGIONS];
+        if known.region != region {
+            *known = Region { region, unique: 0 };
         }
-        region
-    }
-
-    /// Whether a frame that begins with this block should be compressed. Every call counts as one frame. Until the outcome is
-    /// noted, the try counts as one that saves nothing: more frames are asked about before that.
-    pub fn should_compress(&mut self, volume: u32, block: u64) -> bool {
-        let region = self.region(volume, block);
-        let should_compress = region.skip == 0;
-        region.skip = if should_compress { (1 << region.misses) - 1 } else { region.skip - 1 };
-        should_compress
+        &mut known.unique
     }
 
     /// Whether every block from here on should be looked up in the deduplication index; else a sample is enough.
     pub fn should_look_up_all(&mut self, volume: u32, block: u64) -> bool {
         let max = self.unique_blocks_max;
-        self.region(volume, block).unique < max
+        *self.unique(volume, block) < max
     }
 
     /// Notes whether a copy of a block was known.
-    pub fn note_lookup(&mut self, volume: u32, block: u64, found: bool) {
-        let region = self.region(volume, block);
-        region.unique = if found { 0 } else { region.unique.saturating_add(1) };
-    }
-
-    /// Notes whether compressing a frame saved space.
-    pub fn note_compression(&mut self, volume: u32, block: u64, saved: bool) {
-        let region = self.region(volume, block);
-        region.misses = if saved { 0 } else { (region.misses + 1).min(MAX_SKIP_EXPONENT) };
-        region.skip = (1 << region.misses) - 1;
+    pub fn note(&mut self, volume: u32, block: u64, found: bool) {
+        let unique = self.unique(volume, block);
+        *unique = if found { 0 } else { unique.saturating_add(1) };
     }
 }
 
@@ -82,11 +112,11 @@ mod tests {
     use super::*;
 
     /// Frames that are tried of `count`.
-    fn tries(adaptivity: &mut Adaptivity, block: u64, count: usize, saved: bool) -> usize {
+    fn tries(compressibility: &Compressibility, block: u64, count: usize, saved: bool) -> usize {
         let one = |_: &usize| {
-            let should_compress = adaptivity.should_compress(1, block);
+            let should_compress = compressibility.should_compress(1, block);
             if should_compress {
-                adaptivity.note_compression(1, block, saved);
+                compressibility.note(1, block, saved);
             }
             should_compress
         };
@@ -95,47 +125,47 @@ mod tests {
 
     #[test]
     fn where_nothing_repeats_a_sample_is_looked_for_until_a_copy_is_found() {
-        let mut adaptivity = Adaptivity::new(1024);
-        fn looks(adaptivity: &mut Adaptivity, block: u64) -> usize {
+        let mut uniqueness = Uniqueness::new(1024);
+        fn looks(uniqueness: &mut Uniqueness, block: u64) -> usize {
             let one = |_: &usize| {
-                let looks = adaptivity.should_look_up_all(1, block);
+                let looks = uniqueness.should_look_up_all(1, block);
                 if looks {
-                    adaptivity.note_lookup(1, block, false);
+                    uniqueness.note(1, block, false);
                 }
                 looks
             };
             (0..5000).filter(one).count()
         }
-        assert_eq!(looks(&mut adaptivity, 0), 1024);
+        assert_eq!(looks(&mut uniqueness, 0), 1024);
         assert!(
-            adaptivity.should_look_up_all(1, REGION_BLOCKS) && adaptivity.should_look_up_all(2, 0),
+            uniqueness.should_look_up_all(1, REGION_BLOCKS) && uniqueness.should_look_up_all(2, 0),
             "other regions have histories of their own"
         );
-        adaptivity.note_lookup(1, 0, true);
-        assert_eq!(looks(&mut adaptivity, 0), 1024);
+        uniqueness.note(1, 0, true);
+        assert_eq!(looks(&mut uniqueness, 0), 1024);
     }
 
     #[test]
     fn what_saves_nothing_is_tried_ever_less_and_what_saves_again_is_resumed() {
-        let mut adaptivity = Adaptivity::new(1024);
-        assert_eq!(tries(&mut adaptivity, 0, 100, true), 100);
-        let fruitless = tries(&mut adaptivity, 0, 6400, false);
+        let compressibility = Compressibility::default();
+        assert_eq!(tries(&compressibility, 0, 100, true), 100);
+        let fruitless = tries(&compressibility, 0, 6400, false);
         assert!((100..120).contains(&fruitless), "{fruitless}");
         assert_eq!(
-            tries(&mut adaptivity, REGION_BLOCKS, 100, true),
+            tries(&compressibility, REGION_BLOCKS, 100, true),
             100,
             "another region has a history of its own"
         );
-        assert!(tries(&mut adaptivity, 0, 164, true) >= 100, "at the latest after 63 frames");
+        assert!(tries(&compressibility, 0, 164, true) >= 100, "at the latest after 63 frames");
     }
 
     #[test]
     fn frames_of_one_step_are_tried_no_more_often_than_one_after_the_other() {
-        let mut adaptivity = Adaptivity::new(1024);
-        assert!((0..7).all(|_| tries(&mut adaptivity, 0, 64, false) > 0));
-        let asked = (0..512).filter(|_| adaptivity.should_compress(1, 0)).count();
+        let compressibility = Compressibility::default();
+        assert!((0..7).all(|_| tries(&compressibility, 0, 64, false) > 0));
+        let asked = (0..512).filter(|_| compressibility.should_compress(1, 0)).count();
         assert!((7..=8).contains(&asked), "{asked}");
-        adaptivity.note_compression(1, 0, true);
-        assert!((0..10).all(|_| adaptivity.should_compress(1, 0)));
+        compressibility.note(1, 0, true);
+        assert!((0..10).all(|_| compressibility.should_compress(1, 0)));
     }
 }

@@ -43,7 +43,8 @@ impl Engine {
     /// # Errors
     /// As operations on the volumes, and [`Error::Malformed`] for parts that have no content.
     pub async fn apply(&self, changes: &[Tapped]) -> Result<Applied> {
-        let change = self.applied(changes)?;
+        let mut change = self.applied(changes)?;
+        self.core.make_cells(&mut change);
         let made = self.core.make_when_possible(&change).await;
         let made = self.core.confirm_error(made).await?;
         made.map(Applied).ok_or(Error::NotReady)

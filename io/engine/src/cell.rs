@@ -1,12 +1,16 @@
 //! Cells: blocks of a frame that are compressed and verified one by one. A read of one block reads, verifies and decodes
 //! that one alone, and a frame loses its dead blocks without decoding those that stay.
 //!
+//! A cell is made where a block is received, and goes through the journal and memory to its frame as it is.
+//!
 //! The checksum of a cell covers its bytes and, as a seed, the block's name, so that a cell of another frame is not taken
-//! for this one without reading the frame's header.
+//! for this one without reading the frame's header. Before it has a frame, the checksum covers its bytes alone.
 
 use crate::codec::Malformed;
 use crate::entry::{BLOCK, BlockId};
 use crate::record::checksum;
+use bytes::{Bytes, BytesMut};
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// Blocks of a frame, one bit each.
@@ -35,6 +39,9 @@ pub const fn max_compressed_len(bytes: usize) -> usize {
 /// Bytes that a compressed cell may take at most.
 pub const MAX_COMPRESSED: usize = max_compressed_len(BLOCK);
 
+/// Bytes of one cell in the list of a frame or batch.
+pub const LISTED: usize = size_of::<u16>();
+
 /// Length in bytes and encoding of one cell: the lower twelve bits are the length of the data less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell(u16);
@@ -59,6 +66,82 @@ impl Cell {
     }
 }
 
+/// What LZ4 made of a block.
+#[derive(Clone, Debug, Default)]
+pub enum Lz4 {
+    /// It was not tried.
+    #[default]
+    Untried,
+    /// It saves too little.
+    Useless,
+    /// A cell that has no frame yet.
+    Cell(Bytes),
+}
+
+/// A block that waits for a flush.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    /// Its bytes.
+    pub page: Bytes,
+    /// What LZ4 made of it.
+    pub lz4: Lz4,
+}
+
+/// Memory that cells are cut from, one after the other.
+const ARENA_BYTES: usize = 256 << 10;
+
+thread_local! {
+    static ARENA: RefCell<(BytesMut, [u8; MAX_COMPRESSED])> = RefCell::new((BytesMut::new(), [0; MAX_COMPRESSED]));
+}
+
+impl Lz4 {
+    /// Compresses a block.
+    pub fn of(block: &[u8]) -> Self {
+        assert_eq!(block.len(), BLOCK, "a cell is made of a block");
+        ARENA.with_borrow_mut(|(room, scratch)| {
+            let Some(len) = compress_lz4(block, scratch) else { return Self::Useless };
+            if room.capacity() < CHECKSUM + len {
+                *room = BytesMut::with_capacity(ARENA_BYTES);
+            }
+            room.extend_from_slice(&checksum(&scratch[..len]).to_le_bytes());
+            room.extend_from_slice(&scratch[..len]);
+            Self::Cell(room.split().freeze())
+        })
+    }
+
+    /// Bytes of the cell; zero if there is none.
+    pub fn len(&self) -> usize {
+        if let Self::Cell(cell) = self { cell.len() } else { 0 }
+    }
+
+    /// The number that describes the block in the list of a batch.
+    pub fn listed(&self) -> u16 {
+        match self.len() {
+            0 => Cell::new(RAW, BLOCK).0,
+            len => Cell::new(LZ4, len - CHECKSUM).0,
+        }
+    }
+}
+
+/// Bytes of the cell that a number in the list of a batch describes; `None` if the block is raw.
+pub fn listed_len(listed: u16) -> Result<Option<usize>, Malformed> {
+    let cell = Cell(listed);
+    if !cell.is_valid() {
+        return Err(WRONG_CELL);
+    }
+    Ok((cell.0 >> 12 == LZ4).then(|| CHECKSUM + cell.len()))
+}
+
+/// The block of a cell that has no frame yet, after verifying it.
+pub fn decode(cell: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut out = Vec::with_capacity(BLOCK);
+    append_lz4(verified(0, cell)?, BLOCK, &mut out).ok_or(NOT_COMPRESSED)?;
+    Ok(out)
+}
+
+const WRONG_CELL: Malformed = Malformed("cell: its length or encoding does not exist");
+const NOT_COMPRESSED: Malformed = Malformed("cell: it does not decompress");
+
 /// The cells of a frame, in the order of their blocks. A block without a cell has the value of an invalid cell, 0.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Cells([u16; BlockId::PER_FRAME]);
@@ -66,9 +149,6 @@ pub struct Cells([u16; BlockId::PER_FRAME]);
 impl Cells {
     /// No cells: the frame has its blocks in one piece.
     pub const NONE: Self = Self([0; BlockId::PER_FRAME]);
-
-    /// Bytes of one cell in the list of a frame.
-    pub const LISTED: usize = size_of::<u16>();
 
     /// Whether the frame has its blocks in one piece.
     pub fn is_none(&self) -> bool {
@@ -98,7 +178,7 @@ impl Cells {
         for index in indexes(blocks) {
             let cell = Cell(next()?);
             if !cell.is_valid() {
-                return Err(Malformed("cell: its length or encoding does not exist"));
+                return Err(WRONG_CELL);
             }
             cells.0[usize::from(index)] = cell.0;
         }
@@ -126,21 +206,20 @@ impl Cells {
         Some(start..start + (first..=last).map(|index| self.len_of(index)).sum::<usize>())
     }
 
-    /// Appends the cell of a block, in the order of the blocks. `scratch` has room for [`MAX_COMPRESSED`] bytes.
-    pub fn push(
-        &mut self,
-        name: BlockId,
-        block: &[u8],
-        compress: bool,
-        scratch: &mut [u8],
-        out: &mut Vec<u8>,
-    ) {
+    /// Appends the cell of a block, in the order of the blocks. Where LZ4 was not tried, this may `compress`.
+    pub fn push(&mut self, name: BlockId, block: &[u8], lz4: &Lz4, compress: bool, out: &mut Vec<u8>) {
         assert_eq!(block.len(), BLOCK, "a cell is made of a block");
-        let packed = if compress { compress_lz4(block, &mut scratch[..MAX_COMPRESSED]) } else { None };
-        let (encoding, data) = packed.map_or((RAW, block), |len| (LZ4, &scratch[..len]));
-        out.extend_from_slice(&(checksum(data) ^ seed(name)).to_le_bytes());
+        let now = if compress && matches!(lz4, Lz4::Untried) { Lz4::of(block) } else { lz4.clone() };
+        let (sum, data) = match &now {
+            Lz4::Cell(cell) => {
+                let (sum, data) = cell.split_first_chunk().expect("a cell has a checksum");
+                (u32::from_le_bytes(*sum), data)
+            }
+            _ => (checksum(block), block),
+        };
+        out.extend_from_slice(&(sum ^ seed(name)).to_le_bytes());
         out.extend_from_slice(data);
-        self.0[usize::from(name.index)] = Cell::new(encoding, data.len()).0;
+        self.0[usize::from(name.index)] = now.listed();
     }
 
     /// The checksum and the data of each of these blocks, in `bytes` that are those of [`Cells::range`].
@@ -160,10 +239,10 @@ impl Cells {
         let wanted = blocks & self.blocks();
         let mut out = Vec::with_capacity(wanted.count_ones() as usize * BLOCK);
         for (index, cell) in self.split(wanted, bytes) {
-            let data = verified(BlockId { frame, index }, cell)?;
+            let data = verified(seed(BlockId { frame, index }), cell)?;
             match self.0[usize::from(index)] >> 12 {
                 RAW => out.extend_from_slice(data),
-                _ => append_lz4(data, BLOCK, &mut out).ok_or(Malformed("cell: it does not decompress"))?,
+                _ => append_lz4(data, BLOCK, &mut out).ok_or(NOT_COMPRESSED)?,
             }
         }
         Ok(out)
@@ -172,7 +251,7 @@ impl Cells {
     /// Verifies all cells of `frame`.
     pub fn verify(&self, frame: u64, bytes: &[u8]) -> Result<(), Malformed> {
         self.split(ALL, bytes)
-            .try_for_each(|(index, cell)| verified(BlockId { frame, index }, cell).map(drop))
+            .try_for_each(|(index, cell)| verified(seed(BlockId { frame, index }), cell).map(drop))
     }
 
     /// Appends the cells of these blocks as they are.
@@ -206,9 +285,9 @@ fn seed(name: BlockId) -> u32 {
 }
 
 /// The data of a cell, if its checksum is right.
-fn verified(name: BlockId, cell: &[u8]) -> Result<&[u8], Malformed> {
+fn verified(seed: u32, cell: &[u8]) -> Result<&[u8], Malformed> {
     let (sum, data) = cell.split_first_chunk::<CHECKSUM>().ok_or(Malformed("cell: it is cut off"))?;
-    if u32::from_le_bytes(*sum) != checksum(data) ^ seed(name) {
+    if u32::from_le_bytes(*sum) != checksum(data) ^ seed {
         return Err(Malformed("cell: the checksum differs"));
     }
     Ok(data)

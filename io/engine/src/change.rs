@@ -1,6 +1,8 @@
 //! Changes: what an operation wants to do, prepared outside the locks. A change has mutations, the pages that they
 //! put in the journal, and conditions that must still hold when it is made.
 
+use crate::batch::made;
+use crate::cell::{Contents, Lz4};
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::frame::{self, BLOCK_MAX_LOG_BYTES};
 use crate::journal::Staged;
@@ -42,6 +44,8 @@ pub struct Change {
     pub mutations: Record,
     /// Whole blocks for the journal, aligned to 4096 bytes in memory.
     pub pages: Bytes,
+    /// What LZ4 made of the pages, in order; empty if it was not tried.
+    pub lz4: Vec<Lz4>,
     /// Blocks that must not have changed.
     pub expected: Expected,
     /// The volume that the operation was addressed to. It must exist even if no mutation names it.
@@ -85,8 +89,32 @@ impl Change {
     /// Space of the pages in the log when each is compressed alone.
     pub fn measure(&self, how: Compression) -> u64 {
         let overhead = BLOCK_MAX_LOG_BYTES - BLOCK as u64;
-        let packed = |page: &[u8]| frame::compressed_len(page, how) as u64 + overhead;
-        self.pages.chunks(BLOCK).map(packed).sum()
+        let packed = |(n, page)| match made(&self.lz4, n) {
+            Lz4::Untried => frame::compressed_len(page, how),
+            Lz4::Useless => BLOCK,
+            Lz4::Cell(cell) => cell.len(),
+        };
+        self.pages.chunks(BLOCK).enumerate().map(|one| packed(one) as u64 + overhead).sum()
+    }
+
+    /// Memory that the pages take while they wait.
+    pub fn bytes(&self) -> usize {
+        self.pages.len() + self.lz4.iter().map(Lz4::len).sum::<usize>()
+    }
+
+    /// The page that got a slot.
+    pub fn contents(&self, staged: &[Staged], slot: SlotId) -> Contents {
+        let run = staged.iter().find(|run| {
+            run.slot.batch == slot.batch
+                && (usize::from(run.slot.page)..usize::from(run.slot.page) + run.count)
+                    .contains(&slot.page.into())
+        });
+        let run = run.expect("every slot was staged");
+        let page = run.page + usize::from(slot.page - run.slot.page);
+        Contents {
+            page: self.pages.slice(page * BLOCK..(page + 1) * BLOCK),
+            lz4: made(&self.lz4, page).clone(),
+        }
     }
 
     /// Number of pages.

@@ -4,9 +4,10 @@
 //! A change is validated, applied to the maps and added to the open journal batch under one lock of the state, so that
 //! journal order is apply order.
 
+use crate::cell::Lz4;
 use crate::change::{Change, Cover, MAX_CHANGE_PAGES, Made, Unchanged};
 use crate::core::Core;
-use crate::entry::{BLOCK, SlotId};
+use crate::entry::{BLOCK, BlockId};
 use crate::policy::Compression;
 use crate::record::{self, Mutation};
 use crate::state::{Refusal, State};
@@ -113,7 +114,7 @@ impl Core {
         if change.page_count() > MAX_CHANGE_PAGES {
             return Err(Error::Malformed("more than 256 MiB in one operation").into());
         }
-        let parts = change.pages.len() / (self.layout.batch_bytes as usize / 2) + 2;
+        let parts = self.journal.parts(change.pages.len()) + 1;
         let bound = record::bound(&change.mutations) + 56 * parts;
         let mut state = self.state.write();
         let addressed = change.addressed.map(|addressed| state.volume(addressed)).transpose()?;
@@ -145,20 +146,11 @@ impl Core {
             drop(journal);
             return Err(self.why_stopped().into());
         }
-        let staged = journal.stage(&change.pages, bound);
+        let staged = journal.stage(&change.pages, &change.lz4, bound);
         let record = change.placed(&staged);
         let batch = journal.record(&record);
         drop(journal);
-        let page = |slot: SlotId| {
-            let run = staged.iter().find(|run| {
-                run.slot.batch == slot.batch
-                    && (run.slot.page..run.slot.page + run.count as u16).contains(&slot.page)
-            });
-            let run = run.expect("every slot was staged");
-            let at = (run.page + usize::from(slot.page - run.slot.page)) * BLOCK;
-            change.pages.slice(at..at + BLOCK)
-        };
-        state.apply(&record, batch, &page);
+        state.apply(&record, batch, &|slot| change.contents(&staged, slot));
         let holds = seen.into_iter().filter_map(|(tap, parts)| tap.changed(parts)).collect();
         let credit = if change.pages.is_empty() { 0 } else { self.credit_needed(&state) };
         let waiting = state.maps.slots.bytes() as u64;
@@ -168,6 +160,41 @@ impl Core {
         }
         self.activity.note_change();
         Ok(Made { batch, credit, holds })
+    }
+
+    /// Compresses the pages of a change where that saved space lately. It takes the lock of the state only to look.
+    pub fn make_cells(&self, change: &mut Change) {
+        if change.pages.is_empty() || !self.format.has_cells() {
+            return;
+        }
+        change.lz4 = vec![Lz4::Untried; change.page_count()];
+        for mutation in &change.mutations {
+            let (volume, block, page, count) = match *mutation {
+                Mutation::Slots { volume, block, count, first } => {
+                    (volume, block, first.page, count as usize)
+                }
+                Mutation::Same { volume, block, slot, .. } => (volume, block, slot.page, 1),
+                _ => continue,
+            };
+            let compression = self.state.read().volume(volume).map(|volume| volume.policy.compression);
+            let Ok(Compression::Adaptive | Compression::Fast) = compression else { continue };
+            let adapts = compression == Ok(Compression::Adaptive);
+            let pages = usize::from(page)..usize::from(page) + count;
+            let frames = change.lz4[pages.clone()].chunks_mut(BlockId::PER_FRAME);
+            let bytes =
+                change.pages[pages.start * BLOCK..pages.end * BLOCK].chunks(BlockId::PER_FRAME * BLOCK);
+            for (n, (frame, bytes)) in frames.zip(bytes).enumerate() {
+                let first = block + (n * BlockId::PER_FRAME) as u64;
+                if adapts && !self.compressibility.should_compress(volume, first) {
+                    continue;
+                }
+                frame.iter_mut().zip(bytes.chunks(BLOCK)).for_each(|(lz4, bytes)| *lz4 = Lz4::of(bytes));
+                if adapts {
+                    let saved = frame.iter().any(|lz4| lz4.len() > 0);
+                    self.compressibility.note(volume, first, saved);
+                }
+            }
+        }
     }
 
     /// The parts of a change that taps see.
@@ -206,7 +233,7 @@ impl Core {
         self.check_capacity(state, change)?;
         let bytes = state.maps.slots.bytes();
         let has_data = !change.pages.is_empty();
-        let full = has_data && bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
+        let full = has_data && bytes > 0 && bytes + change.bytes() > self.options.slot_bytes;
         let crowded = self.journal.is_crowded(cost, has_data);
         if full || crowded || !first && self.throttle.queue.is_queued() {
             // The background may have looked before this was wanted, and be at rest: now a checkpoint is due.

@@ -1,6 +1,8 @@
 //! Core: what volumes and the background share. The state with its lock, the journal, the log, and the ways to wait.
 
+use crate::adaptivity::Compressibility;
 use crate::backpressure::Throttle;
+use crate::batch::Blocks;
 use crate::cache::Cache;
 use crate::capacity::RefusalCounters;
 use crate::format::Format;
@@ -16,7 +18,6 @@ use crate::space::{SegmentCounts, Usage};
 use crate::state::State;
 use crate::wake::{Signal, Watermark};
 use block::{Error, Result};
-use bytes::Bytes;
 use parking_lot::Mutex;
 use shelf::{Layout, Shelf};
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,10 +128,12 @@ pub struct Core {
     pub key: [u8; 32],
     /// The format of the store.
     pub format: Format,
+    /// Where compression saves space.
+    pub compressibility: Compressibility,
     /// Inconsistencies found on media.
     pub inconsistencies: Inconsistencies,
-    /// For a repair: the pages of the journal, by batch.
-    pub journal_pages: Mutex<BTreeMap<u64, Bytes>>,
+    /// For a repair: the blocks of the journal, by batch.
+    pub journal_blocks: Mutex<BTreeMap<u64, Blocks>>,
     /// For a repair: map pages without which a record of the journal could not be applied. What the record wrote below them is not
     /// known, so that nothing below them may be read, however much of it a repair can read.
     pub unapplied: Mutex<BTreeSet<u64>>,
@@ -167,8 +170,9 @@ impl Core {
             log_writes: Mutex::default(),
             key,
             format: Format::new(version),
+            compressibility: Compressibility::default(),
             inconsistencies,
-            journal_pages: Mutex::default(),
+            journal_blocks: Mutex::default(),
             unapplied: Mutex::default(),
             state: ShardedLock::new(state),
         })

@@ -2,13 +2,12 @@
 //! data path runs over any bytes: zeros, copies and frames are found, packed and counted as a flush does it, for
 //! several policies at once.
 
-use crate::adaptivity::Adaptivity;
+use crate::adaptivity::Compressibility;
 use crate::dedup::{Fingerprinter, Index};
 use crate::entry::{BLOCK, BlockId};
 use crate::frame::{self, Fingerprint, Method, Packer, UNKNOWN, stored_mask};
 use crate::policy::{Compression, Policy};
 use crate::reducer::runs;
-use crate::tunables::Tunables;
 use block::is_zero;
 
 /// The space that the data would take under one policy.
@@ -35,7 +34,7 @@ pub struct Estimator {
 
 struct Trial {
     estimate: Estimate,
-    adaptivity: Adaptivity,
+    compressibility: Compressibility,
 }
 
 /// A block that is not zeros.
@@ -68,7 +67,7 @@ impl Estimator {
     pub fn new(policies: &[Policy], index_bytes: usize) -> Self {
         let trial = |policy: &Policy| Trial {
             estimate: Estimate { policy: *policy, unique: 0, stored: 0 },
-            adaptivity: Adaptivity::new(Tunables::default().unique_blocks_max),
+            compressibility: Compressibility::default(),
         };
         Self {
             bytes: 0,
@@ -139,14 +138,14 @@ impl Trial {
         let Policy { dedup, compression, .. } = self.estimate.policy;
         let first = items[0].number;
         let adapts = compression == Compression::Adaptive;
-        let leave = adapts && !self.adaptivity.should_compress(volume, first);
+        let leave = adapts && !self.compressibility.should_compress(volume, first);
         let how = if leave { Method::Raw } else { Method::of(compression) };
         let fingerprint = |item: &&Item<'_>| if dedup { item.fingerprint } else { UNKNOWN };
         let fingerprints: Vec<_> = items.iter().map(fingerprint).collect();
         let blocks = items.iter().map(|item| item.bytes);
         let object = packer.pack(0, stored_mask(items.len()), blocks, &fingerprints, how, false);
         if adapts && !leave {
-            self.adaptivity.note_compression(volume, first, frame::is_compressed(&object, items.len()));
+            self.compressibility.note(volume, first, frame::is_compressed(&object, items.len()));
         }
         object.len() as u64
     }

@@ -1,7 +1,7 @@
 //! Objects of the log: a header, then data blocks or metadata. The header identifies the object and has its checksum,
 //! so that a segment can be read without any map, and a read of other bytes is detected.
 
-use crate::cell::{self, Blocks, Cells, indexes, max_compressed_len};
+use crate::cell::{self, Blocks, Cells, Lz4, indexes, max_compressed_len};
 use crate::codec::{Malformed, Take};
 use crate::entry::{BLOCK, BlockId};
 use crate::policy::Compression;
@@ -64,7 +64,7 @@ pub const HEADER: usize = 24;
 const MAGIC: u32 = u32::from_le_bytes(*b"ALO1");
 
 /// Bytes beside the data of a block: its fingerprint, and what describes and verifies its cell.
-const BESIDE_BLOCK: usize = size_of::<Fingerprint>() + Cells::LISTED + cell::CHECKSUM;
+const BESIDE_BLOCK: usize = size_of::<Fingerprint>() + cell::LISTED + cell::CHECKSUM;
 
 /// The most that one block takes of the log: a frame of its own that does not compress, and its part of the frame
 /// table.
@@ -140,9 +140,9 @@ impl Header {
         if !self.has_cells() {
             return Ok(Cells::NONE);
         }
-        let from = self.front() - self.stored.count_ones() as usize * Cells::LISTED;
+        let from = self.front() - self.stored.count_ones() as usize * cell::LISTED;
         let listed = object.get(from..self.front()).unwrap_or_default();
-        let mut listed = listed.chunks_exact(Cells::LISTED).map(|two| u16::from_le_bytes([two[0], two[1]]));
+        let mut listed = listed.chunks_exact(cell::LISTED).map(|two| u16::from_le_bytes([two[0], two[1]]));
         Cells::read(self.stored, || listed.next().ok_or(Malformed("frame: the list of its cells is cut off")))
     }
 }
@@ -293,6 +293,20 @@ pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
         .map_or(blocks.len(), |(_, len)| len)
 }
 
+/// A block to be packed.
+pub struct Block<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// What LZ4 made of it before.
+    pub lz4: &'a Lz4,
+}
+
+impl<'a> From<&'a [u8]> for Block<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, lz4: &Lz4::Untried }
+    }
+}
+
 /// Encodes frames; its buffers are reused.
 pub struct Packer {
     /// Frames may have cells. What zstd compresses is in one piece nevertheless: it gains much from the blocks beside one.
@@ -315,7 +329,7 @@ impl Packer {
         &mut self,
         number: u64,
         stored: Blocks,
-        blocks: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+        blocks: impl ExactSizeIterator<Item = impl Into<Block<'a>>> + Clone,
         fingerprints: &[Fingerprint],
         how: Method,
         skipped: bool,
@@ -325,7 +339,7 @@ impl Packer {
         let flags = if skipped { SKIPPED } else { 0 };
         if !self.has_cells || matches!(how, Method::Zstd | Method::Deep) {
             self.blocks.clear();
-            blocks.clone().for_each(|block| self.blocks.extend_from_slice(block));
+            blocks.clone().for_each(|block| self.blocks.extend_from_slice(block.into().bytes));
             assert!(self.blocks.len() == count * BLOCK);
             let max = max_compressed_len(self.blocks.len());
             let packed = compress(&self.blocks, &mut self.out[..max], how);
@@ -339,7 +353,8 @@ impl Packer {
         self.blocks.clear();
         for (index, block) in indexes(stored).zip(blocks) {
             let name = BlockId { frame: number, index };
-            cells.push(name, block, how == Method::Lz4, &mut self.out, &mut self.blocks);
+            let Block { bytes, lz4 } = block.into();
+            cells.push(name, bytes, lz4, how == Method::Lz4, &mut self.blocks);
         }
         sealed(number, [CELLS, stored, flags], fingerprints, cells, &self.blocks)
     }
@@ -492,7 +507,7 @@ pub fn unpack_cells(bytes: &[u8], number: u64, cells: &Cells, wanted: Blocks) ->
 
 /// Bytes of a frame's object before its blocks.
 fn front(stored: Blocks, has_cells: bool) -> usize {
-    let listed = if has_cells { Cells::LISTED } else { 0 };
+    let listed = if has_cells { cell::LISTED } else { 0 };
     HEADER + stored.count_ones() as usize * (size_of::<Fingerprint>() + listed)
 }
 

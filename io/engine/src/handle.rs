@@ -61,6 +61,7 @@ impl Handle {
         change.addressed = Some(self.number);
         change.mutations.extend(self.note.map(Mutation::Note));
         let core = self.core.clone();
+        core.make_cells(&mut change);
         match core.make(&change, false) {
             Ok(made) => Pending::later(async move { core.acknowledge(made).await.map(|()| Reply::Done) }),
             Err(Refusal::Error(error)) if error != Error::NoSpace => self.refuse(error),
@@ -77,6 +78,7 @@ impl Handle {
         }
         change.addressed = Some(self.number);
         change.mutations.extend(self.note.map(Mutation::Note));
+        self.core.make_cells(&mut change);
         let Some(made): Option<Made> = self.core.make_when_possible(&change).await? else { return Ok(None) };
         self.core.acknowledge(made).await.map(|()| Some(Reply::Done))
     }

@@ -2,6 +2,8 @@
 //! them; then the batch is appended, and the next one gathers. Several operations share one durable write; the order
 //! of records is the order of batches.
 
+use crate::batch::{self, Blocks, Gathering, Size, made};
+use crate::cell::Lz4;
 use crate::entry::{BLOCK, SlotId};
 use crate::record::{self, Mutation};
 use crate::sharded_lock::CachePadded;
@@ -18,32 +20,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-struct Gathering {
-    number: u64,
-    head: Vec<u8>,
-    body: Vec<Bytes>,
-    pages: usize,
-}
-
-impl Gathering {
-    fn new(number: u64) -> Self {
-        Self { number, head: vec![0; record::FRONT], body: Vec::new(), pages: 0 }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.head.len() == record::FRONT && self.pages == 0
-    }
-}
-
 struct State {
     open: Gathering,
-    sealed: VecDeque<Gathering>,
-    /// The most that each batch appended or sealed since the last trim may take, and their sum.
+    /// Batches that the shelf has not been given yet, with the most that each takes of the ring.
+    sealed: VecDeque<(Gathering, u64)>,
+    /// The most that each batch appended or sealed since the last trim would take if all blocks were raw, and their sum: in
+    /// memory they are, after a start.
     sizes: VecDeque<u64>,
     held: u64,
     /// Number of the first batch in `sizes`.
     first: u64,
-    /// Bytes of `held` that the shelf has not been given yet.
+    /// Bytes of the ring that those in `sealed` take at most, and the one that is being submitted.
     unplaced: u64,
     submitting: bool,
     in_flight: usize,
@@ -76,8 +63,8 @@ impl Journal {
         tunables: Tunables,
     ) -> Arc<Self> {
         let layout = shelf.layout();
-        let sizes: VecDeque<u64> =
-            recovered.iter().map(|batch| shelf.journal_cost(batch.head.len(), batch.body.len())).collect();
+        let held = |batch| shelf.journal_cost(0, Blocks::of(batch).len() * BLOCK) + batch.head.len() as u64;
+        let sizes: VecDeque<u64> = recovered.iter().map(held).collect();
         let state = State {
             open: Gathering::new(next),
             sealed: VecDeque::new(),
@@ -151,13 +138,19 @@ impl Journal {
 
     /// An upper bound of the bytes that a change adds.
     pub fn cost(&self, record: usize, pages: usize) -> u64 {
-        let batches = (record + pages * BLOCK).div_ceil(self.batch_bytes / 2) + 1;
+        let batches = self.parts(record + pages * BLOCK);
         self.shelf.journal_cost(record, pages * BLOCK) + (batches * 2 * BLOCK) as u64
+    }
+
+    /// The maximum number of batches that a change of this many bytes is split between.
+    pub fn parts(&self, bytes: usize) -> usize {
+        let blocks = bytes.div_ceil(BLOCK);
+        bytes.div_ceil(self.batch_bytes / 2).max(blocks.div_ceil(self.tunables.batch_blocks_max)) + 1
     }
 
     /// The largest record.
     pub fn record_limit(&self) -> usize {
-        self.batch_bytes - record::FRONT - 2 * BLOCK
+        self.batch_bytes - batch::FRONT - 2 * BLOCK
     }
 
     /// Locks the open batch to add a change. The caller holds the lock that orders changes.
@@ -207,11 +200,10 @@ impl Journal {
             if state.sealed.is_empty() {
                 self.seal(&mut state);
             }
-            let Some(batch) = state.sealed.pop_front() else { return };
+            let Some((batch, bytes)) = state.sealed.pop_front() else { return };
             state.submitting = true;
             state.in_flight += 1;
             drop(state);
-            let bytes = self.shelf.journal_cost(batch.head.len(), batch.pages * BLOCK);
             self.submit(batch);
             state = self.state.lock();
             state.submitting = false;
@@ -220,11 +212,11 @@ impl Journal {
         }
     }
 
-    fn submit(self: &Arc<Self>, mut batch: Gathering) {
-        record::seal(&mut batch.head, batch.number, batch.pages as u32);
+    fn submit(self: &Arc<Self>, batch: Gathering) {
         let (journal, number) = (self.clone(), batch.number);
         let done = Box::new(move |outcome| journal.appended(number, outcome));
-        self.shelf.append(Bytes::from(batch.head), batch.body, done);
+        let (head, body) = batch.finish(self.tunables.batch_pieces);
+        self.shelf.append(head, body, done);
     }
 
     fn appended(self: &Arc<Self>, number: u64, outcome: shelf::Result<JournalPos>) {
@@ -254,13 +246,13 @@ impl Journal {
             return;
         }
         let next = Gathering::new(state.open.number + 1);
-        let full = std::mem::replace(&mut state.open, next);
-        let bytes = self.shelf.journal_cost(full.head.len(), full.pages * BLOCK);
-        state.sizes.push_back(bytes);
-        state.held += bytes;
+        let mut full = std::mem::replace(&mut state.open, next);
+        let (bytes, held) = full.place(|head, body| self.shelf.journal_cost(head, body));
+        state.sizes.push_back(held);
+        state.held += held;
         state.unplaced += bytes;
         self.count(state);
-        state.sealed.push_back(full);
+        state.sealed.push_back((full, bytes));
     }
 
     /// A superblock that needs batches from `from` on is durable.
@@ -325,32 +317,32 @@ impl Writer<'_> {
         self.state.open.number
     }
 
-    /// Puts the pages of a change, a multiple of 4 KiB, into batches. The record of at most `record` bytes has to
-    /// follow before the lock is released; it goes to the same batch as the last page.
-    pub fn stage(&mut self, pages: &Bytes, record: usize) -> SmallVec<[Staged; 1]> {
-        let (capacity, pieces) = (self.journal.batch_bytes, self.journal.tunables.batch_pieces);
+    /// Puts the pages of a change, a multiple of 4 KiB, into batches, as cells where `lz4` has them. The record of at
+    /// most `record` bytes has to follow before the lock is released; it goes to the same batch as the last page.
+    pub fn stage(&mut self, pages: &Bytes, lz4: &[Lz4], record: usize) -> SmallVec<[Staged; 1]> {
+        let (capacity, blocks) = (self.journal.batch_bytes, self.journal.tunables.batch_blocks_max);
+        let has_room = |open: &Gathering, more: Size| {
+            open.blocks() + more.blocks <= blocks && open.len_with(more, record) <= capacity
+        };
         let total = pages.len() / BLOCK;
-        let room = |open: &Gathering| {
-            let used = (open.head.len() + record + 512).next_multiple_of(BLOCK) + open.pages * BLOCK;
-            if open.body.len() >= pieces { 0 } else { capacity.saturating_sub(used) / BLOCK }
-        };
-        let fits = |open: &Gathering| {
-            room(open) >= total && (open.head.len() + record + 512).next_multiple_of(BLOCK) <= capacity
-        };
-        if !fits(&self.state.open) {
+        let size = |page| Size::of(made(lz4, page));
+        let all = (0..total).fold(Size::default(), |all, page| all + size(page));
+        if !has_room(&self.state.open, all) {
             self.journal.seal(&mut self.state);
         }
         let mut staged = SmallVec::new();
         let mut page = 0;
         while page < total {
             let open = &mut self.state.open;
-            let count = room(open).min(total - page);
-            assert!(count > 0, "an empty batch holds no page");
-            let slot = SlotId { batch: open.number, page: open.pages as u16 };
-            staged.push(Staged { slot, page, count });
-            open.body.push(pages.slice(page * BLOCK..(page + count) * BLOCK));
-            open.pages += count;
-            page += count;
+            let (from, mut some) = (page, Size::default());
+            while page < total && has_room(open, some + size(page)) {
+                some = some + size(page);
+                page += 1;
+            }
+            assert!(page > from, "an empty batch holds no page");
+            let slot = SlotId { batch: open.number, page: open.blocks() as u16 };
+            staged.push(Staged { slot, page: from, count: page - from });
+            open.push(pages, lz4, from..page);
             if page < total {
                 self.journal.seal(&mut self.state);
             }

@@ -12,6 +12,7 @@ mod appender;
 mod apply;
 mod background;
 mod backpressure;
+mod batch;
 mod builder;
 mod cache;
 mod capacity;

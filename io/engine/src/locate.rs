@@ -41,7 +41,7 @@ impl Locating<'_> {
             Kind::Slot(slot) => {
                 self.batch = self.batch.max(slot.batch);
                 match self.state.maps.slots.get(slot) {
-                    Some(slot) => self.recipe.pieces.push(Piece::Bytes(slot.page.clone())),
+                    Some(slot) => self.recipe.pieces.push(Piece::Bytes(slot.contents.page.clone())),
                     None => self.is_here = true,
                 }
             }

@@ -1,6 +1,5 @@
 use super::*;
 use crate::slots::Slot;
-use bytes::Bytes;
 
 /// Maps where each block that is written has a slot of its own.
 struct World {
@@ -16,7 +15,7 @@ impl World {
     fn write(&mut self, tree: &mut Tree, block: u64) -> Entry {
         let id = SlotId { batch: self.next, page: 0 };
         self.next += 1;
-        self.maps.slots.add(id, Slot { page: Bytes::from_static(b"x"), holders: 1, ..Slot::default() });
+        self.maps.slots.add(id, Slot { holders: 1, ..Slot::default() });
         let mut runs = SlotRuns::default();
         runs.push(id, 1);
         self.maps.set_slots(tree, block, &runs);

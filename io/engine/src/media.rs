@@ -6,8 +6,10 @@ mod tamper;
 
 pub use tamper::{Pick, TARGETS, Target, tamper};
 
+use crate::batch::{self, Blocks};
 use crate::catalog::Catalog;
 use crate::cell;
+use crate::codec::Take;
 use crate::entry::decode_node;
 use crate::frame;
 use crate::frame_table::TablePage;
@@ -24,8 +26,14 @@ pub fn decode_all(bytes: &[u8]) {
     let _ = Chunk::decode(bytes);
     let _ = TablePage::decode(bytes);
     let _ = decode_node(bytes);
-    let _ = record::open(bytes, 1, 4096);
-    let _ = record::decode(&mut crate::codec::Take::new(bytes, "record"), 9);
+    let _ = batch::open(bytes, 1, 4096);
+    for body in [Bytes::new(), Bytes::from_static(&[0; 4096])] {
+        let (pos, head) = (shelf::JournalPos(1), batch::resealed(bytes, 1));
+        let _ = batch::open(&head, 1, body.len());
+        let blocks = Blocks::of(&shelf::Batch { pos, head, body });
+        (0..blocks.len()).for_each(|page| _ = blocks.get(page));
+    }
+    let _ = record::decode(&mut Take::new(bytes, "record"), 9);
     // After a valid checksum, too.
     let sealed = frame::metadata(frame::ObjectKind::Frame, 1, |out| out.extend_from_slice(bytes));
     for object in [Bytes::copy_from_slice(bytes), sealed, frame::resealed(bytes)] {

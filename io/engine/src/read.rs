@@ -104,7 +104,7 @@ impl Gather<'_> {
                 self.end_run();
                 self.batch = self.batch.max(slot.batch);
                 match self.state.maps.slots.get(slot) {
-                    Some(slot) => self.data.push(slot.page.clone()),
+                    Some(slot) => self.data.push(slot.contents.page.clone()),
                     None => _ = self.lost.get_or_insert(self.block),
                 }
             }

@@ -1,4 +1,4 @@
-//! Journal records: lists of mutations that take effect together, and the head of a journal batch, which holds them.
+//! Journal records: lists of mutations that take effect together.
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::SlotId;
@@ -122,16 +122,14 @@ impl Mutation {
         }
     }
 
-    /// The first and the last slot that it names.
+    /// The slots that it names.
     pub fn slots(&self) -> impl Iterator<Item = SlotId> {
-        let (first, last) = match self {
-            Mutation::Slots { count, first, .. } if *count > 0 => {
-                (Some(*first), Some(first.offset(*count as usize - 1)))
-            }
-            Mutation::Same { slot, .. } => (Some(*slot), None),
-            _ => (None, None),
+        let (first, count) = match self {
+            Mutation::Slots { count, first, .. } => (*first, *count as usize),
+            Mutation::Same { slot, .. } => (*slot, 1),
+            _ => (SlotId { batch: 0, page: 0 }, 0),
         };
-        first.into_iter().chain(last)
+        (0..count).map(move |n| first.offset(n))
     }
 }
 
@@ -284,42 +282,6 @@ fn decode_mutation(take: &mut Take<'_>, batch: u64) -> Result<Mutation, Malforme
     })
 }
 
-/// Bytes of the fixed front of a batch's head.
-pub const FRONT: usize = 24;
-const MAGIC: u32 = u32::from_le_bytes(*b"ALJ1");
-
-/// Completes a head whose first [`FRONT`] bytes are free.
-pub fn seal(head: &mut [u8], batch: u64, pages: u32) {
-    let mut front = Vec::with_capacity(FRONT);
-    front.u32(MAGIC);
-    front.u32(0);
-    front.u64(batch);
-    front.u32(pages);
-    front.u32(0);
-    head[..FRONT].copy_from_slice(&front);
-    let sum = checksum(&head[8..]);
-    head[4..8].copy_from_slice(&sum.to_le_bytes());
-}
-
-/// Reads the head of a batch.
-pub fn open(head: &[u8], batch: u64, body: usize) -> Result<Vec<Record>, Malformed> {
-    let mut take = Take::new(head, "journal batch");
-    take.check(head.len() >= FRONT)?;
-    take.expect(MAGIC)?;
-    let sum = take.u32()?;
-    take.check(sum == checksum(&head[8..]))?;
-    let number = take.u64()?;
-    take.check(number == batch)?;
-    let pages = take.u32()? as usize;
-    take.check(body == pages * crate::entry::BLOCK)?;
-    take.u32()?;
-    let mut records = Vec::new();
-    while !take.is_empty() {
-        records.push(decode(&mut take, batch)?);
-    }
-    Ok(records)
-}
-
 /// CRC-32C.
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
@@ -371,26 +333,12 @@ mod tests {
     #[test]
     fn records_come_back() {
         let record = every_mutation();
-        let mut head = vec![0; FRONT];
-        encode(&record, 91, &mut head);
-        assert!(head.len() - FRONT <= bound(&record));
-        encode(&record[..2], 91, &mut head);
-        seal(&mut head, 91, 2);
-        assert_eq!(open(&head, 91, 2 * 4096).unwrap(), [record.clone(), record[..2].into()]);
-    }
-
-    #[test]
-    fn a_changed_byte_or_another_batch_is_malformed() {
-        let mut head = vec![0; FRONT];
-        encode(&every_mutation(), 91, &mut head);
-        seal(&mut head, 91, 0);
-        assert!(open(&head, 92, 0).is_err());
-        assert!(open(&head, 91, 4096).is_err());
-        for at in 0..head.len() {
-            head[at] ^= 0x40;
-            assert!(open(&head, 91, 0).is_err());
-            head[at] ^= 0x40;
-        }
+        let mut out = Vec::new();
+        encode(&record, 91, &mut out);
+        assert!(out.len() <= bound(&record));
+        let mut take = Take::new(&out, "record");
+        assert_eq!(decode(&mut take, 91).unwrap(), record);
+        assert!(take.is_empty());
     }
 
     #[test]

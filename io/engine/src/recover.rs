@@ -2,12 +2,14 @@
 //! changes of hosts.
 
 use crate::background::Worker;
+use crate::batch::{self, Blocks};
 use crate::catalog::{Catalog, VolumeState};
+use crate::cell::Contents;
 use crate::codec::Malformed;
 use crate::core::Core;
 use crate::dedup;
 use crate::engine::Engine;
-use crate::entry::{BLOCK, SlotId};
+use crate::entry::SlotId;
 use crate::error::{failed, unusable};
 use crate::frame::{self, ObjectKind};
 use crate::frame_table::{FRAMES, MAX_FRAMES};
@@ -17,7 +19,7 @@ use crate::journal::Journal;
 use crate::map::{Maps, Need};
 use crate::options::Options;
 use crate::page_index::{CHUNK, Chunk, PageIndex, PageInfo};
-use crate::record::{self, Mutation, Record};
+use crate::record::{Mutation, Record};
 use crate::root::{Aside, Payload, Root};
 use crate::slots::Slot;
 use crate::space::{Location, Usage};
@@ -117,8 +119,7 @@ impl Engine {
         let worker = Worker::new(core.clone(), payload.root, catalog);
         core.replay(&batches, payload.replay_from, findings).await?;
         if findings.lenient {
-            *core.journal_pages.lock() =
-                batches.iter().map(|batch| (batch.pos.0, batch.body.clone())).collect();
+            *core.journal_blocks.lock() = blocks(&batches);
         }
         tracing::info!(batches = batches.len(), next, "engine opened");
         Ok(Engine::new(worker))
@@ -154,48 +155,43 @@ fn places(parts: &[Location]) -> String {
     parts.iter().map(Location::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The pages of batches, by slot.
-struct Bodies<'a>(BTreeMap<u64, &'a Batch>);
-
-impl Bodies<'_> {
-    fn page(&self, slot: SlotId) -> Option<Bytes> {
-        let body = &self.0.get(&slot.batch)?.body;
-        let at = usize::from(slot.page) * BLOCK;
-        (at + BLOCK <= body.len()).then(|| body.slice(at..at + BLOCK))
-    }
+/// The blocks of batches.
+fn blocks(batches: &[Batch]) -> BTreeMap<u64, Blocks> {
+    batches.iter().map(|batch| (batch.pos.0, Blocks::of(batch))).collect()
 }
 
-fn bodies(batches: &[Batch]) -> Bodies<'_> {
-    Bodies(batches.iter().map(|batch| (batch.pos.0, batch)).collect())
+/// The block that has a slot.
+fn block_of(blocks: &BTreeMap<u64, Blocks>, slot: SlotId) -> Option<Contents> {
+    blocks.get(&slot.batch)?.get(slot.page.into())
 }
 
 impl Core {
     /// Applies every record from batch `from` on.
     async fn replay(&self, batches: &[Batch], from: u64, findings: &mut Findings) -> block::Result<()> {
-        let bodies = bodies(batches);
+        let blocks = blocks(batches);
         let mut window = Vec::new();
         for batch in batches.iter().filter(|batch| batch.pos.0 >= from) {
             let number = batch.pos.0;
-            let records = record::open(&batch.head, number, batch.body.len());
+            let records = batch::open(&batch.head, number, batch.body.len());
             let records = findings
                 .fatal_err(format_args!("journal batch {number}, whose changes are lost"), records)?;
             window.extend(records.into_iter().flatten().map(|record| (number, record)));
             if window.len() >= self.options.tunables.replay_records {
-                self.replay_window(std::mem::take(&mut window), &bodies, findings).await?;
+                self.replay_window(std::mem::take(&mut window), &blocks, findings).await?;
             }
         }
-        self.replay_window(window, &bodies, findings).await
+        self.replay_window(window, &blocks, findings).await
     }
 
     async fn replay_window(
         &self,
         window: Vec<(u64, Record)>,
-        bodies: &Bodies<'_>,
+        blocks: &BTreeMap<u64, Blocks>,
         findings: &mut Findings,
     ) -> block::Result<()> {
         self.load_ahead(&window).await;
         for (batch, record) in &window {
-            if let Err(why) = self.replay_record(record, *batch, bodies).await {
+            if let Err(why) = self.replay_record(record, *batch, blocks).await {
                 let named =
                     record.iter().map(|mutation| format!("{}, ", mutation.summary())).collect::<String>();
                 findings.fatal(format_args!("journal batch {batch}: {named}can't be applied: {why}"))?;
@@ -231,14 +227,14 @@ impl Core {
         &self,
         record: &Record,
         batch: u64,
-        bodies: &Bodies<'_>,
+        blocks: &BTreeMap<u64, Blocks>,
     ) -> std::result::Result<(), String> {
+        let mut named = BTreeMap::new();
         for slot in record.iter().flat_map(|mutation| mutation.slots()) {
-            if bodies.page(slot).is_none() {
-                return Err(format!("{slot} does not exist"));
-            }
+            let block = block_of(blocks, slot).ok_or_else(|| format!("{slot} does not exist"))?;
+            named.insert(slot, block);
         }
-        let page = |slot| bodies.page(slot).unwrap_or_default();
+        let page = |slot: SlotId| named.get(&slot).cloned().unwrap_or_default();
         let mut loaded = BTreeSet::new();
         loop {
             let need = {
@@ -322,13 +318,13 @@ impl Core {
         self.take_usage(maps, &root, &payload.root, findings);
         take_numbers(maps, &root, findings);
         take_pending(maps, &root, findings);
-        let bodies = bodies(batches);
+        let blocks = blocks(batches);
         for one in &root.unflushed {
             let takes = one.holders > 0 && maps.slots.takes(one.slot);
-            match bodies.page(one.slot).filter(|_| takes && one.slot.batch < payload.replay_from) {
-                Some(page) => {
+            match block_of(&blocks, one.slot).filter(|_| takes && one.slot.batch < payload.replay_from) {
+                Some(contents) => {
                     let (holders, volume, block) = (one.holders, one.volume, one.block);
-                    maps.slots.add(one.slot, Slot { page, holders, flushed: None, volume, block });
+                    maps.slots.add(one.slot, Slot { contents, holders, flushed: None, volume, block });
                 }
                 None => findings.fatal(format_args!(
                     "checkpoint root: {} waits with {} references, but is not in the journal, or in use already",

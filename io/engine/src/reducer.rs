@@ -15,7 +15,7 @@ pub use flush::Step;
 pub use flush::runs;
 pub use recompress::Recompression;
 
-use crate::adaptivity::Adaptivity;
+use crate::adaptivity::Uniqueness;
 use crate::appender::Appender;
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
@@ -36,7 +36,7 @@ pub struct Reducer {
     stored: StoredIndex,
     locality: LocalityCache,
     fingerprinter: Fingerprinter,
-    adaptivity: Adaptivity,
+    uniqueness: Uniqueness,
     packer: Packer,
 }
 
@@ -60,7 +60,7 @@ impl Reducer {
             stored,
             locality: LocalityCache::new(core.options.tunables),
             fingerprinter: Fingerprinter::new(&core.key),
-            adaptivity: Adaptivity::new(core.options.tunables.unique_blocks_max),
+            uniqueness: Uniqueness::new(core.options.tunables.unique_blocks_max),
             packer: Packer::new(core.format.has_cells()),
             core,
         }

@@ -416,12 +416,11 @@ impl Core {
         if maps.slots.is_held(slot) {
             return true;
         }
-        let pages = self.journal_pages.lock();
-        let from = usize::from(slot.page) * BLOCK;
-        let body = pages.get(&slot.batch).filter(|body| from + BLOCK <= body.len());
-        let Some(body) = body.filter(|_| maps.slots.takes(slot)) else { return false };
-        let page = body.slice(from..from + BLOCK);
-        maps.slots.add(slot, Slot { page, holders: 1, flushed: None, volume: at.volume, block: at.block });
+        let batches = self.journal_blocks.lock();
+        let contents = batches.get(&slot.batch).and_then(|blocks| blocks.get(slot.page.into()));
+        let Some(contents) = contents.filter(|_| maps.slots.takes(slot)) else { return false };
+        maps.slots
+            .add(slot, Slot { contents, holders: 1, flushed: None, volume: at.volume, block: at.block });
         true
     }
 

@@ -4,9 +4,9 @@
 //! While a checkpoint has frozen map pages that are not written yet, no slot is forgotten, and none is flushed
 //! ([`Slots::freeze`]): a frozen page may name a slot that hosts have overwritten since, and has to find its block.
 
+use crate::cell::Contents;
 use crate::entry::{BLOCK, BlockId, FAN, SlotId};
 use crate::pages::NumberMap;
-use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// One page of a journal batch.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
-    /// The bytes; empty if they are in a frame, or not needed any more.
-    pub page: Bytes,
+    /// The block; empty if it is in a frame, or not needed any more.
+    pub contents: Contents,
     /// Entries of distinct map pages that name it.
     pub holders: u64,
     /// The block that has the bytes now.
@@ -76,6 +76,8 @@ pub struct Slots {
     groups: VecDeque<Group>,
     cursor: Cursor,
     waiting: usize,
+    /// Bytes of the cells of slots that wait.
+    cell_bytes: usize,
     added: u64,
     /// Slots that wait, by volume and leaf of its map.
     leaves: NumberMap<(u32, u64), SmallVec<[SlotId; 2]>>,
@@ -103,10 +105,10 @@ fn leaf(slot: &Slot) -> (u32, u64) {
 impl Slots {
     /// Bytes in memory that wait to be flushed.
     pub fn bytes(&self) -> usize {
-        self.waiting * BLOCK
+        self.waiting * BLOCK + self.cell_bytes
     }
 
-    /// Bytes that were added and do not wait any more: a count that only grows.
+    /// Bytes of blocks that were added and do not wait any more: a count that only grows.
     pub fn progress(&self) -> u64 {
         (self.added - self.waiting as u64) * BLOCK as u64
     }
@@ -140,12 +142,13 @@ impl Slots {
             group.slots.resize_with(index + 1, Slot::default);
         }
         group.held += usize::from(slot.holders > 0);
-        let leaf = leaf(&slot);
+        let (leaf, cell_bytes) = (leaf(&slot), slot.contents.lz4.len());
         group.slots[index] = slot;
         if waiting {
             self.leaves.entry(leaf).or_default().push(id);
         }
         self.waiting += usize::from(waiting);
+        self.cell_bytes += if waiting { cell_bytes } else { 0 };
         self.added += u64::from(waiting);
     }
 
@@ -248,10 +251,11 @@ impl Slots {
         slot.holders -= 1;
         let flushed = slot.flushed;
         if slot.holders == 0 {
-            slot.page = Bytes::new();
+            let contents = std::mem::take(&mut slot.contents);
             if flushed.is_none() {
                 let leaf = leaf(slot);
                 self.waiting -= 1;
+                self.cell_bytes -= contents.lz4.len();
                 self.forget(leaf, id);
             }
             if self.aside.contains_key(&id) {
@@ -281,9 +285,9 @@ impl Slots {
         let slot = self.edit(id);
         assert!(slot.is_waiting(), "{id:?} does not wait to be flushed");
         slot.flushed = Some(block);
-        slot.page = Bytes::new();
-        let holders = slot.holders;
+        let (contents, holders) = (std::mem::take(&mut slot.contents), slot.holders);
         self.waiting -= 1;
+        self.cell_bytes -= contents.lz4.len();
         holders
     }
 
@@ -376,13 +380,15 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Lz4;
 
     fn id(batch: u64, page: u16) -> SlotId {
         SlotId { batch, page }
     }
 
     fn slot(block: u64) -> Slot {
-        Slot { page: Bytes::from_static(&[1; BLOCK]), holders: 1, block, ..Slot::default() }
+        let contents = Contents { page: vec![1; BLOCK].into(), lz4: Lz4::of(&[1; BLOCK]) };
+        Slot { contents, holders: 1, block, ..Slot::default() }
     }
 
     #[test]
@@ -398,7 +404,7 @@ mod tests {
         assert_eq!(slots.take(9, 9, 9), [id(8, 0)]);
         slots.rewind();
         assert_eq!(slots.take(9, 9, 2), [id(5, 0), id(6, 0)]);
-        assert_eq!(slots.bytes(), 3 * BLOCK);
+        assert_eq!(slots.bytes(), 3 * (BLOCK + Lz4::of(&[1; BLOCK]).len()), "blocks and cells");
     }
 
     #[test]
@@ -474,7 +480,7 @@ mod tests {
         slots.hold(id(1, 0), 1);
         let block = BlockId { frame: 9, index: 1 };
         assert_eq!(slots.flushed(id(1, 0), block), 2);
-        assert_eq!(slots.bytes(), BLOCK);
+        assert_eq!(slots.bytes(), BLOCK + Lz4::of(&[1; BLOCK]).len());
         assert_eq!(slots.release(id(1, 0)), Some(block));
         assert_eq!(slots.release(id(1, 0)), Some(block));
         assert!(slots.get(id(1, 0)).is_none());

@@ -2,13 +2,13 @@
 //! device operation, hashing or compression. Hosts' operations and recovery use the same [`State::apply`].
 
 use crate::catalog::{Catalog, MAX_BYTES, MAX_VOLUMES, Provenance, VolumeState};
+use crate::cell::Contents;
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
 use crate::record::{self, Mutation};
 use crate::slots::{Slot, SlotRuns};
 use crate::tap::Taps;
 use block::{DiskId, Error, Extent, NotedCommands};
-use bytes::Bytes;
 
 /// Volumes and their maps.
 #[derive(Default)]
@@ -200,7 +200,7 @@ impl State {
 
     /// Applies mutations of batch `batch` that have been probed, in order. `page` returns the bytes of the slots that
     /// they name.
-    pub fn apply(&mut self, mutations: &[Mutation], batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
+    pub fn apply(&mut self, mutations: &[Mutation], batch: u64, page: &dyn Fn(SlotId) -> Contents) {
         for step in record::steps(mutations) {
             match &step[0] {
                 Mutation::Slots { volume, block, .. } => self.apply_slots(*volume, *block, step, batch, page),
@@ -216,14 +216,14 @@ impl State {
         block: u64,
         step: &[Mutation],
         batch: u64,
-        page: &dyn Fn(SlotId) -> Bytes,
+        page: &dyn Fn(SlotId) -> Contents,
     ) {
         let mut runs = SlotRuns::default();
         for mutation in step {
             let Mutation::Slots { block, count, first, .. } = mutation else { continue };
             for n in 0..u64::from(*count) {
                 let id = first.offset(n as usize);
-                let slot = Slot { page: page(id), holders: 1, flushed: None, volume, block: block + n };
+                let slot = Slot { contents: page(id), holders: 1, flushed: None, volume, block: block + n };
                 self.maps.slots.add(id, slot);
             }
             runs.push(*first, u64::from(*count));
@@ -233,13 +233,13 @@ impl State {
         self.set_tree(volume, tree, runs.get(0).and_then(|first| beyond(first, batch)));
     }
 
-    fn apply_one(&mut self, mutation: &Mutation, batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
+    fn apply_one(&mut self, mutation: &Mutation, batch: u64, page: &dyn Fn(SlotId) -> Contents) {
         match mutation {
             Mutation::Same { volume, block, count, slot } => {
                 let (volume, block, count, id) = (*volume, *block, *count, *slot);
                 if count > 0 {
                     // The one holder stands for this function, until the maps hold the slot.
-                    let slot = Slot { page: page(id), holders: 1, flushed: None, volume, block };
+                    let slot = Slot { contents: page(id), holders: 1, flushed: None, volume, block };
                     self.maps.slots.add(id, slot);
                     let mut tree = self.tree(volume);
                     self.maps.set_same(&mut tree, block, block + count, id);

@@ -102,8 +102,10 @@ pub struct Tunables {
     pub exclusive_pages: usize,
     /// Journal appends under way at the same time.
     pub appends_in_flight: usize,
-    /// Pieces of the body of a journal batch.
+    /// Pieces of the body of a journal batch; what would be more is copied into one.
     pub batch_pieces: usize,
+    /// Blocks of a journal batch. Cells of few bytes are many.
+    pub batch_blocks_max: usize,
     /// Bytes of batches that the journal holds for each byte of its ring.
     pub journal_density_max: u64,
     /// The same for a ring of any size, unless the ring is larger.
@@ -171,6 +173,7 @@ impl Default for Tunables {
             exclusive_pages: 32,
             appends_in_flight: 2,
             batch_pieces: 500,
+            batch_blocks_max: 1 << 13,
             journal_density_max: 4,
             journal_held_max: 512 << 20,
             journal_kept_divisor: 16,
@@ -208,6 +211,7 @@ impl Tunables {
             self.exclusive_pages,
             self.appends_in_flight,
             self.batch_pieces,
+            self.batch_blocks_max,
             self.stripes_in_flight,
             self.replay_records,
             self.copy_attempts,
@@ -229,6 +233,7 @@ impl Tunables {
             "the superblock has no room for this many parts of the root: {self:?}"
         );
         assert!(self.batch_pieces <= 1000, "a vectored write takes 1024 pieces: {self:?}");
+        assert!(self.batch_blocks_max <= 1 << 16, "a slot has no number for this many blocks: {self:?}");
         assert!(self.diff_pages > MAX_LEVEL.into(), "a step of a difference has to reach a leaf: {self:?}");
         assert!(self.checkpoint_spare_segments >= 2, "a checkpoint ends in two segments: {self:?}");
         assert!(

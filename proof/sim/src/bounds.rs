@@ -131,6 +131,8 @@ pub fn tunables(random: &mut Random) -> Tunables {
         index_spare_bytes: one(&mut own, measured.index_spare_bytes),
         index_rewrite_min_bytes: one(&mut own, measured.index_rewrite_min_bytes),
         gather_divisor: one(&mut own, 64),
+        // Each batch has a page of its own beside its blocks: with fewer, the largest writes do not fit in a journal.
+        batch_blocks_max: one(&mut own, measured.batch_blocks_max as u64).max(16) as usize,
         ..tunables
     }
 }

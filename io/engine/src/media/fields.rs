@@ -2,7 +2,6 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::frame::ObjectKind;
-use crate::record;
 
 /// One field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,9 +247,8 @@ pub fn of_object(kind: ObjectKind, payload: &[u8]) -> Result<Vec<Field>, Malform
     Ok(fields.noted)
 }
 
-/// The fields of the records in the head of a journal batch.
-pub fn of_records(head: &[u8]) -> Result<Vec<Field>, Malformed> {
-    let records = head.get(record::FRONT..).unwrap_or_default();
+/// The fields of the encoded records of a journal batch.
+pub fn of_records(records: &[u8]) -> Result<Vec<Field>, Malformed> {
     let mut fields = Fields { take: Take::new(records, "journal batch"), noted: Vec::new() };
     fields.records()?;
     Ok(fields.noted)

@@ -3,6 +3,7 @@
 //! rewritten, so that nothing else on the shelf differs.
 
 use super::fields::{self, Field};
+use crate::batch;
 use crate::cell::indexes;
 use crate::entry::BLOCK;
 use crate::error::{failed, unusable};
@@ -10,7 +11,6 @@ use crate::frame::{self, ObjectKind};
 use crate::frame_table::{FRAMES, TablePage};
 use crate::log::Log;
 use crate::page_index::{CHUNK, Chunk};
-use crate::record;
 use crate::root::{Payload, Root};
 use crate::space::Location;
 use block::Result;
@@ -333,17 +333,22 @@ impl Media {
         }
         let batch = self.batches[pick(self.batches.len() as u64) as usize].clone();
         let last = self.batches.last().map_or(0, |batch| batch.pos.0);
-        let mut changed = fields::of_records(&batch.head).map_err(unusable)?;
-        let what = change_fields(&mut changed, &self.pool(), pick);
-        let mut head = vec![0; record::FRONT];
-        head.extend_from_slice(&fields::bytes_of(&changed));
-        let pages = batch.body.len() / BLOCK;
-        record::seal(&mut head, last + 1, pages as u32);
+        let layout = batch::layout(&batch.head, batch.pos.0, batch.body.len()).map_err(unusable)?;
+        let mut records = fields::of_records(layout.records).map_err(unusable)?;
+        let mut listed = layout.listed.to_vec();
+        let what = if listed.is_empty() || pick(4) > 0 {
+            change_fields(&mut records, &self.pool(), pick)
+        } else {
+            let at = pick(listed.len() as u64) as usize;
+            listed[at] ^= 1 << pick(8);
+            format!("byte {at} of the list of its blocks")
+        };
+        let head = batch::sealed_again(&batch.head, last + 1, &fields::bytes_of(&records), &listed);
         let mut body = AlignedBuf::with_capacity(batch.body.len().max(BLOCK));
         body.push(&batch.body);
         let body = Arc::new(body).share(0..batch.body.len());
         let (done, appended) = wait();
-        self.shelf.append(head.into(), if pages > 0 { vec![body] } else { Vec::new() }, done);
+        self.shelf.append(head.into(), if !body.is_empty() { vec![body] } else { Vec::new() }, done);
         appended.await.map_err(failed)?;
         Ok(format!("batch {} again as {}, {what}", batch.pos.0, last + 1))
     }

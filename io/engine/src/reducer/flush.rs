@@ -6,11 +6,11 @@
 
 use super::Reducer;
 use crate::appender::Appender;
-use crate::cell::Cells;
+use crate::cell::{Cells, Contents, Lz4};
 use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId, SlotId};
 use crate::error::failed;
-use crate::frame::{self, Fingerprint, Method, Packer, UNKNOWN, stored_mask};
+use crate::frame::{self, Block, Fingerprint, Method, Packer, UNKNOWN, stored_mask};
 use crate::frame_table::{Absent, FRAMES, Frame};
 use crate::map::{Maps, Need};
 use crate::pages::NumberMap;
@@ -56,6 +56,7 @@ pub struct Item {
     pub volume: u32,
     pub block: u64,
     page: Bytes,
+    lz4: Lz4,
     policy: Policy,
     /// It is looked up only if it is in the sample.
     sampled: bool,
@@ -103,10 +104,11 @@ impl Batch {
             let items = &mut self.items[plan.items.clone()];
             let fingerprints: SmallVec<[_; BlockId::PER_FRAME]> =
                 items.iter().map(|item| item.fingerprint).collect();
-            let (stored, pages) = (stored_mask(items.len()), items.iter().map(|item| &item.page[..]));
+            let pages = items.iter().map(|item| Block { bytes: &item.page, lz4: &item.lz4 });
+            let stored = stored_mask(items.len());
             let skipped = items.iter().any(Item::is_skipped);
             let object = packer.pack(plan.number, stored, pages, &fingerprints, plan.how, skipped);
-            items.iter_mut().for_each(|item| item.page = Bytes::new());
+            items.iter_mut().for_each(|item| (item.page, item.lz4) = (Bytes::new(), Lz4::Untried));
             object
         });
         objects.collect()
@@ -152,7 +154,7 @@ impl Reducer {
         let mut sorted = sort(items);
         for (items, found) in [(&sorted.new, false), (&sorted.known, true), (&sorted.twins, true)] {
             for item in items.iter().filter(|item| item.fingerprint != UNKNOWN) {
-                self.adaptivity.note_lookup(item.volume, item.block, found);
+                self.uniqueness.note(item.volume, item.block, found);
             }
         }
         appender.begin_data();
@@ -175,7 +177,7 @@ impl Reducer {
     async fn fingerprint(&mut self, mut items: Vec<Item>) -> block::Result<Vec<Item>> {
         for item in items.iter_mut().filter(|item| item.policy.dedup) {
             let adapts = item.policy.compression == Compression::Adaptive;
-            item.sampled = adapts && !self.adaptivity.should_look_up_all(item.volume, item.block);
+            item.sampled = adapts && !self.uniqueness.should_look_up_all(item.volume, item.block);
         }
         let key = self.core.key;
         let (count, job_blocks) = (items.len(), self.core.options.tunables.job_blocks);
@@ -202,11 +204,13 @@ impl Reducer {
             let taken = state.maps.slots.take(due, durable, self.core.options.tunables.flush_slots);
             let item = |slot: SlotId| {
                 let found = state.maps.slots.get(slot)?;
-                let (volume, block, page) = (found.volume, found.block, found.page.clone());
+                let (volume, block) = (found.volume, found.block);
+                let Contents { page, lz4 } = found.contents.clone();
                 let policy = state.volume(volume).map_or(Policy::default(), |volume| volume.policy);
                 Some(Item {
                     slot,
                     page,
+                    lz4,
                     volume,
                     block,
                     policy,
@@ -291,7 +295,7 @@ impl Reducer {
                 let first = &new[items.start];
                 if plan.is_try {
                     let saved = frame::is_compressed(&object, plan.items.len());
-                    self.adaptivity.note_compression(first.volume, first.block, saved);
+                    self.core.compressibility.note(first.volume, first.block, saved);
                 }
                 let cells = frame::cells_of(&object);
                 let Some(location) = appender.append_data(object).await? else {
@@ -325,7 +329,10 @@ impl Reducer {
             items.extend(new.by_ref().take(run.len()));
             let first = &items[start];
             let adapts = first.policy.compression == Compression::Adaptive && !is_short;
-            let leave = adapts && !self.adaptivity.should_compress(first.volume, first.block);
+            let is_made = first.policy.compression != Compression::High
+                && items[start..].iter().all(|item| !matches!(item.lz4, Lz4::Untried));
+            let leave =
+                is_made || adapts && !self.core.compressibility.should_compress(first.volume, first.block);
             let how = if leave { Method::Raw } else { Method::of(first.policy.compression) };
             plans.push(Plan { number, items: start..items.len(), how, is_try: adapts && !leave });
         }

@@ -26,8 +26,11 @@ pub const V6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v6.bin");
 /// A shelf of format 7, in which a command of a front end is noted.
 const V7: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v7.bin");
 
-/// A shelf of format 8, in which checkpoints write the deduplication index.
+/// A shelf of format 8, in which checkpoints write the deduplication index, by a program that wrote no cells to the journal.
 const V8: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v8.bin");
+
+/// A shelf of format 8 with cells in its journal.
+const V8_CELLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v8-cells.bin");
 
 /// The command that is noted there.
 const NOTED: Sequence = Sequence { front: 5, number: 9, lowest: 9 };
@@ -80,7 +83,7 @@ fn write(format: u32) -> Vec<u8> {
 
 /// The shelf of a fixture, which may be written before.
 fn fixture(path: &str, format: u32) -> World {
-    if std::env::var_os("WRITE_FIXTURE").is_some() {
+    if path != V8 && std::env::var_os("WRITE_FIXTURE").is_some() {
         std::fs::write(path, write(format)).expect("written");
     }
     let bytes = std::fs::read(path).expect("the fixture is in the tree");
@@ -101,7 +104,16 @@ fn media_of_version_7_open() {
 
 #[test]
 fn media_of_version_8_open() {
-    let mut world = fixture(V8, 8);
+    for (path, has_cells) in [(V8, false), (V8_CELLS, true)] {
+        let world = fixture(path, 8);
+        let heads = world.shelf.export();
+        assert_eq!(heads.windows(4).any(|four| four == b"ALJ2"), has_cells);
+        verify_indexed(world);
+    }
+}
+
+/// [`verify_noted`], and the deduplication index.
+fn verify_indexed(mut world: World) {
     let unique = world.engine.space().unique;
     world.write(1, 1 << 18, &text(3, 10_240));
     world.write(1, 1 << 18, &text(3, 8192));

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Runs a future over a shelf in memory, which never waits.
-fn ready<F: Future>(future: F) -> F::Output {
+pub fn ready<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     for _ in 0..100_000 {

@@ -1,5 +1,6 @@
 //! The engine through its public interface, over shelves in memory and over drives. One program, so that it is linked once.
 
+mod cells;
 mod check;
 mod concurrent;
 mod dedup;

@@ -25,6 +25,11 @@ fn format_of(shelf: &MemShelf) -> u8 {
     bytes[at + 8]
 }
 
+/// Whether its journal has cells.
+fn has_cells(shelf: &MemShelf) -> bool {
+    shelf.export().windows(4).any(|four| four == b"ALJ2")
+}
+
 fn commit(engine: &Arc<Engine>) -> Pin<Box<dyn Future<Output = block::Result<()>>>> {
     let engine = engine.clone();
     Box::pin(async move { engine.commit_format().await })
@@ -60,9 +65,12 @@ fn an_array_of_an_earlier_release_goes_on_in_its_format_until_a_commit() {
     let done = commit(&world.engine);
     world.run(done).expect("committed");
     assert_eq!((world.engine.format(), format_of(&world.shelf)), (8, 8));
-    assert!(world.engine.notes_commands());
+    assert!(world.engine.notes_commands() && !has_cells(&world.shelf));
     assert_eq!(world.read(9, 0, 24), [[1; 4096], [2; 4096], [3; 4096]].concat());
+    world.write(9, 24, &[4; 4096]);
+    assert!(has_cells(&world.shelf));
     let mut world = world.crash(&mut Dice::new(4));
+    assert_eq!(world.read(9, 24, 8), [4; 4096]);
     world.settle();
     world.check();
     assert_eq!((world.engine.format(), format_of(&world.shelf)), (8, 8));

@@ -299,6 +299,21 @@ impl MemShelf {
         hits
     }
 
+    /// Changes a byte of every batch whose body holds `needle`.
+    pub fn corrupt_journal(&self, needle: &[u8]) -> usize {
+        let mut contents = self.contents.lock();
+        let mut hits = 0;
+        for batch in &mut contents.journal {
+            let mut body = batch.body.to_vec();
+            if let Some(at) = body.windows(needle.len()).position(|bytes| bytes == needle) {
+                body[at] ^= 1;
+                batch.body = body.into();
+                hits += 1;
+            }
+        }
+        hits
+    }
+
     /// Every object in the log, dead ones too: segment, offset, kind, length.
     pub fn objects(&self) -> Vec<(u32, u32, u8, u32)> {
         let contents = self.contents.lock();
