@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::entry::{BLOCK, BlockId, Entry, Kind};
 use crate::frame;
 use crate::map::Seen;
+use crate::pages::NumberMap;
 use crate::read_streams::InFlight;
 use crate::space::Location;
 use crate::state::State;
@@ -28,6 +29,13 @@ struct Planned {
     wanted: Blocks,
 }
 
+impl Planned {
+    /// Memory that its blocks take.
+    fn bytes(&self) -> usize {
+        self.stored.count_ones() as usize * BLOCK
+    }
+}
+
 /// Neighbours in the log that are read together, in flight until it is dropped.
 struct Piece {
     core: Weak<Core>,
@@ -37,8 +45,8 @@ struct Piece {
     frames: Vec<Planned>,
     /// Bytes of memory that it is counted with.
     bytes: usize,
-    /// Its first frame begins a window.
-    marked: bool,
+    /// The frame that begins the window.
+    mark: u64,
 }
 
 impl Drop for Piece {
@@ -51,7 +59,7 @@ impl Piece {
     /// Puts what was read into the cache. What is not right is left to the host that asks for it.
     fn land(self, read: &Bytes) {
         let Some(core) = self.core.upgrade() else { return };
-        for (index, frame) in self.frames.iter().enumerate() {
+        for frame in &self.frames {
             let from = (frame.location.offset - self.location.offset) as usize;
             let Some(object) = read.get(from..from + frame.location.len as usize) else { return };
             let object = match frame::is_decoded(object) {
@@ -61,7 +69,7 @@ impl Piece {
             };
             match frame::unpack(&object, frame.number, frame.wanted) {
                 Ok(decoded) if decoded.stored == frame.stored => {
-                    core.cache.insert_ahead(frame.number, decoded, self.marked && index == 0);
+                    core.cache.insert_ahead(frame.number, decoded, frame.number == self.mark);
                 }
                 _ => {}
             }
@@ -74,7 +82,7 @@ impl Core {
     pub fn read_ahead(self: &Arc<Self>, volume: u32, read: Range<u64>, at_mark: bool) {
         let wanted = self.streams.note(&self.options.tunables, &self.cache, volume, read, at_mark);
         let Some(wanted) = wanted.filter(|_| !self.shutdown.has_begun()) else { return };
-        let Plan { frames, reached } = Plan::of(&self.state.read(), volume, wanted.clone());
+        let Plan { frames, reached, .. } = Plan::of(&self.state.read(), volume, wanted.clone());
         if reached < wanted.end {
             self.streams.shorten(volume, wanted.end, reached);
         }
@@ -89,18 +97,19 @@ impl Core {
         }
     }
 
-    /// The pieces of the log to read for these frames, which are in flight from now on.
-    fn pieces(self: &Arc<Self>, planned: Vec<Planned>) -> Vec<Piece> {
+    /// The pieces of the log to read for these frames, which are in flight from now on. What was written together lies together,
+    /// whatever order its volume has it in.
+    fn pieces(self: &Arc<Self>, mut planned: Vec<Planned>) -> Vec<Piece> {
         let Tunables { read_ahead_piece_bytes, read_gap_bytes, .. } = self.options.tunables;
+        planned.retain(|frame| {
+            !self.cache.has(frame.number, frame.wanted)
+                && !self.log.is_in_memory(frame.location)
+                && self.streams.in_flight.add(frame.number, frame.bytes())
+        });
+        let Some(mark) = planned.first().map(|frame| frame.number) else { return Vec::new() };
+        planned.sort_unstable_by_key(|frame| frame.location);
         let mut pieces: Vec<Piece> = Vec::new();
         for frame in planned {
-            let bytes = frame.stored.count_ones() as usize * BLOCK;
-            if self.cache.has(frame.number, frame.wanted)
-                || self.log.is_in_memory(frame.location)
-                || !self.streams.in_flight.add(frame.number, bytes)
-            {
-                continue;
-            }
             let Location { segment, offset, len } = frame.location;
             // What lies between two frames that are written is written, too.
             let joins = pieces.last_mut().filter(|piece| {
@@ -110,14 +119,14 @@ impl Core {
                     && offset - from + len <= read_ahead_piece_bytes
             });
             if let Some(piece) = joins {
-                piece.frames.push(frame);
                 piece.location.len = offset + len - piece.location.offset;
-                piece.bytes += bytes;
+                piece.bytes += frame.bytes();
+                piece.frames.push(frame);
                 continue;
             }
             let (core, in_flight) = (Arc::downgrade(self), self.streams.in_flight.clone());
-            let (location, marked) = (frame.location, pieces.is_empty());
-            pieces.push(Piece { core, in_flight, location, frames: vec![frame], bytes, marked });
+            let (location, bytes) = (frame.location, frame.bytes());
+            pieces.push(Piece { core, in_flight, location, frames: vec![frame], bytes, mark });
         }
         pieces
     }
@@ -126,13 +135,15 @@ impl Core {
 /// The frames of some blocks of a volume, as far as the metadata in memory says where they are.
 struct Plan {
     frames: Vec<Planned>,
+    /// Their places by number: what was overwritten within a frame lies in another one.
+    places: NumberMap<u64, usize>,
     /// The block after them. What is beyond is planned when the host asks for it, which reads the metadata.
     reached: u64,
 }
 
 impl Plan {
     fn of(state: &State, volume: u32, blocks: Range<u64>) -> Self {
-        let mut plan = Self { frames: Vec::new(), reached: blocks.start };
+        let mut plan = Self { frames: Vec::new(), places: NumberMap::default(), reached: blocks.start };
         let Ok(found) = state.volume(volume) else { return plan };
         let end = blocks.end.min(found.geometry.bytes().div_ceil(BLOCK as u64));
         if blocks.start >= end {
@@ -160,13 +171,15 @@ impl Plan {
         let Kind::Block(BlockId { frame: number, index }) = state.maps.resolve(entry).kind() else {
             return true;
         };
-        if let Some(last) = self.frames.last_mut().filter(|last| last.number == number) {
-            last.wanted |= 1 << index;
+        let known = self.places.get(&number).and_then(|place| self.frames.get_mut(*place));
+        if let Some(frame) = known {
+            frame.wanted |= 1 << index;
             return true;
         }
         match state.maps.table.get(number) {
             Ok(Some(frame)) => {
                 let (location, stored) = (frame.location, frame.stored);
+                self.places.insert(number, self.frames.len());
                 self.frames.push(Planned { number, location, stored, wanted: 1 << index });
                 true
             }

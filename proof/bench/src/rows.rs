@@ -86,6 +86,7 @@ pub const ALL: &[Measure] = &[
     }),
     measure("4K write at depth 1, 2:1", alone),
     measure("64K sequential read, misses", sequential_reads),
+    measure("64K sequential read after random writes", reads_in_disorder),
     measure("XCOPY of 50 GiB in 16 MiB commands", xcopy),
     measure("WRITE SAME of 100 GiB zeros in 1 MiB commands", write_same),
     measure("UNMAP of 8 TiB in 4 GiB commands", unmap),
@@ -300,6 +301,32 @@ fn sequential_reads(name: &str) -> Vec<Row> {
     let mut row = row(name, Bound::None, BYTES as f64 / 1e6 / seconds, "MB/s of one core");
     row.note = before.note(&rig, count);
     vec![row]
+}
+
+/// Sequential reads of a volume of which a quarter was overwritten in 4 KiB blocks at random: a first pass, and a second one.
+fn reads_in_disorder(name: &str) -> Vec<Row> {
+    const BITS: u32 = 16;
+    let mut shape = Shape::new(512);
+    shape.options.cache_bytes = 16 << 20;
+    let mut rig = Rig::new(shape);
+    let volume = rig.volume(1, GIB);
+    let mut maker = Maker::new(Content::Half);
+    let count = (1 << BITS) / 16;
+    rig.perform(&*volume, 8, (0..count).map(|n| write(n * 16, maker.next(16))));
+    rig.settle();
+    rig.perform(&*volume, DEPTH, shuffled(BITS, 1 << (BITS - 2)).map(|block| write(block, maker.next(1))));
+    rig.settle();
+    let mut pass = |which: &str| {
+        let (start, before) = (cpu_us(), Reads::of(&rig));
+        rig.perform(&*volume, 8, (0..count).map(|n| read(n * 16, 16)));
+        let cpu = (cpu_us() - start) / count as f64;
+        let (reads, written) = (before.note(&rig, count), rig.engine.log_writes().moved >> 20);
+        let mut row = row(&format!("{name}: {which} pass"), Bound::None, cpu, "µs");
+        row.note = format!("{reads}; {written} MiB written again so far");
+        rig.settle();
+        row
+    };
+    vec![pass("first"), pass("second")]
 }
 
 fn xcopy(name: &str) -> Vec<Row> {

@@ -60,6 +60,32 @@ fn a_volume_is_read_in_order_in_larger_pieces() {
     assert!(ahead < one_by_one / 4, "{ahead} of {one_by_one}");
 }
 
+/// Blocks that were overwritten lie elsewhere in the log, between those of other places, and together with each other.
+#[test]
+fn what_was_overwritten_at_random_is_read_ahead_in_few_pieces() {
+    let ahead = scan(&mut filled(Tunables::default()));
+    let mut world = filled(Tunables::default());
+    let overwritten: Vec<u64> = (0..BLOCKS / 4).map(|n| n * 397 % BLOCKS).collect();
+    for at in &overwritten {
+        world.write(1, *at, &text(BLOCKS + at, 1));
+    }
+    let engine = world.engine.clone();
+    world.run(engine.shutdown()).expect("the last checkpoint");
+    drop(engine);
+    let mut world = World::open_with(world.shelf, with(Tunables::default()));
+    world.settle();
+    let before = world.shelf.reads();
+    for at in (0..BLOCKS).step_by(16) {
+        let mut expected = text(at, 16);
+        for n in (at..at + 16).filter(|n| overwritten.contains(n)) {
+            expected[(n - at) as usize * BLOCK..][..BLOCK].copy_from_slice(&text(BLOCKS + n, 1));
+        }
+        assert!(world.read(1, at, 16) == expected, "block {at}");
+    }
+    let reads = world.shelf.reads() - before;
+    assert!(reads < 8 * ahead, "{reads}, {ahead} before anything was overwritten");
+}
+
 /// A host with many reads under way looks for blocks that are in flight, and continues when they have arrived.
 #[test]
 fn what_was_read_ahead_since_the_look_up_is_not_read_again() {
