@@ -59,6 +59,9 @@ pub const MAX_EXTENTS: usize = 4096;
 /// Maximum number of volumes of a group.
 pub const MAX_VOLUMES: usize = 1024;
 
+/// Largest number of a point from another array: numbers of this array follow it.
+pub const MAX_POINT_NUMBER: u64 = u64::MAX >> 1;
+
 /// Maximum number of points in a target's list: the newest ones.
 pub const MAX_POINTS: usize = 1024;
 

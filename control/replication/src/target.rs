@@ -10,7 +10,7 @@ use crate::env::{Env, Stream};
 use crate::fingerprint::{Digest, Key};
 use crate::index::Index;
 use crate::known::Reader;
-use crate::limits::{Limits, MAX_OFFERS, MAX_POINTS};
+use crate::limits::{Limits, MAX_OFFERS, MAX_POINT_NUMBER, MAX_POINTS};
 use crate::points::{Point, Records, Volume, value};
 use crate::turns::{Connected, Turns};
 use crate::wire::{MIRROR_VERSION, Message, NAMES_VERSION, Offer, Position, SourceVolume, first_digest};
@@ -279,6 +279,9 @@ impl<E: Env> Target<E> {
         let points = records.points(&self.engine)?;
         if points.last().is_some_and(|newest| newest.number >= transfer.point) || transfer.point == 0 {
             return Err(Error::Malformed("a point that is not newer than the newest one here"));
+        }
+        if transfer.point > MAX_POINT_NUMBER {
+            return Err(Error::Malformed("a point with a number that leaves none for later ones"));
         }
         let base = points.iter().find(|point| point.number == transfer.base);
         if transfer.base != 0 && base.is_none() {

@@ -24,6 +24,7 @@ use records::{
     ReplicationRole, Subject,
 };
 use replication::{Counterpart, Digest, Point, Reversal, Written};
+use std::collections::BTreeSet;
 use tokio::time::timeout;
 
 verbs! {
@@ -166,7 +167,12 @@ impl Transaction<'_> {
             let ids = DiskId::from_digits(&it.source).zip(DiskId::from_digits(&it.target));
             ids.map(|(source, target)| Counterpart { source, target }).ok_or_else(wrong)
         };
-        let volumes = reversal.volumes.iter().map(counterpart).collect::<Result<Vec<_>>>()?;
+        let mut volumes = reversal.volumes.iter().map(counterpart).collect::<Result<Vec<_>>>()?;
+        // Only what is replicated here becomes read-only, and gets the content of the source: another volume, or one that has
+        // left the group since, is not the other array's to name.
+        let replicated = self.replicated(entry).into_iter().map(|it| it.id);
+        let own: BTreeSet<_> = replicated.chain(entry.replicas.iter().map(|it| it.volume)).collect();
+        volumes.retain(|it| own.contains(&it.target));
         let replicas: Vec<_> =
             volumes.iter().map(|it| ReplicaVolume { source: it.source, volume: it.target }).collect();
         let new = ReplicationEntry {

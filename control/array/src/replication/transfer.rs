@@ -8,6 +8,7 @@ use crate::array::Array;
 use crate::array::transaction::Transaction;
 use crate::configuration::check;
 use crate::parts::framed::shown;
+use crate::parts::hex::is_fingerprint;
 use crate::parts::remote_link::{
     Denial, DescribedVolume, Description, Link, LinkStream, MAX_SILENCE, Reply, Wish,
 };
@@ -626,7 +627,8 @@ pub(crate) fn described(entry: ReplicationEntry, description: &Description) -> R
         check::name("volume", &volume.name)?;
         Ok(SourceVolume { id, name: volume.name.clone() })
     };
-    if description.volumes.len() > MAX_VOLUMES || description.rpo_seconds == 0 {
+    let names_witness = description.witness.as_deref().is_none_or(is_fingerprint);
+    if description.volumes.len() > MAX_VOLUMES || description.rpo_seconds == 0 || !names_witness {
         return Err(wrong());
     }
     description.group.as_deref().map_or(Ok(()), |group| check::name("volume group", group))?;

@@ -7,6 +7,7 @@
 
 use crate::array::Array;
 use crate::array::transaction::Transaction;
+use crate::parts::hex::is_fingerprint;
 use crate::parts::remote_link::{Reply, Wish};
 use crate::replication::begun::Begun;
 use crate::service::caller::Caller;
@@ -75,6 +76,9 @@ impl Array {
         self.links.note_heard(&paired, None);
         if target.is_some() && !matches!(request, Request::Enroll { .. }) {
             return Err(Error::invalid("only the source names a target, when it begins a session"));
+        }
+        if !target.is_none_or(is_fingerprint) {
+            return Err(Error::invalid("a target is named by the fingerprint of its certificate"));
         }
         let number =
             u128::from_str_radix(number, 16).map_err(|_| Error::invalid("no number of a replication"))?;

@@ -316,6 +316,46 @@ async fn a_planned_failover_loses_nothing_and_a_split_is_resolved() {
     assert_eq!(first_byte(&second, clone.id, 0).await, 51);
 }
 
+/// An array that is the source from now on names the volumes here that get its content: of the replication, and no others.
+#[tokio::test]
+async fn a_reversal_takes_no_volume_that_is_not_replicated() {
+    let Pair { other, first, second, volumes, .. } = pair().await;
+    other.network.others.lock().unwrap().insert(BACK.into(), first.array.clone());
+    ok(&first, protect()).await;
+    first.array.replicate_once().await;
+    let new =
+        CreateVolume { name: "mine".into(), bytes: 8 << 20, block_bytes: 512, ..CreateVolume::default() };
+    let mine = ok(&first, new).await.object.id;
+    ok(&first, demote(true)).await;
+    let id = ok(&first, show()).await.id.digits();
+    let hello = serde_json::json!({
+        "versions": [1, 1], "serial": "000000000000000b", "name": "second", "request": { "reverse": { "id": id } },
+    });
+    let counterpart =
+        |it: &DiskId| serde_json::json!({ "source": DiskId(7 + it.0).digits(), "target": it.digits() });
+    let mut described = serde_json::json!({
+        "name": "prod", "group": "app", "volumes": [], "rpo_seconds": 60, "generation": 1, "is_new": false, "demoted": null,
+        "witness": "x".repeat(100_000),
+        "reversal": {
+            "point": 1, "digest": "00".repeat(32),
+            "volumes": volumes.iter().chain([&mine]).map(counterpart).collect::<Vec<_>>(),
+        },
+    });
+    let own = second.array.link_identity().unwrap().unwrap();
+    let mut link = other.network.connect(BACK.into(), own.clone()).await.unwrap();
+    assert_eq!(exchange(&mut link, &hello).await, "describe");
+    let said = exchange(&mut link, &described).await;
+    assert!(said["denied"].is_object(), "a witness is named by a fingerprint: {said}");
+    described["witness"].take();
+    let mut link = other.network.connect(BACK.into(), own).await.unwrap();
+    assert_eq!(exchange(&mut link, &hello).await, "describe");
+    assert_eq!(exchange(&mut link, &described).await, "ready");
+    assert_eq!(ok(&first, show()).await.role, ReplicationRole::Target);
+    let read_only = |id: &DiskId| first.engine.volume(*id).unwrap().is_read_only();
+    assert!(volumes.iter().all(read_only));
+    assert!(!read_only(&mine));
+}
+
 #[tokio::test]
 async fn a_demotion_is_shown_while_it_can_not_go_on_and_while_the_replication_is_paused() {
     let Pair { one, first, second, volumes, .. } = pair().await;

@@ -7,8 +7,8 @@ mod mirror;
 mod snapshots;
 mod support;
 
-use block::{Disk, DiskId, Extent, Op, Provisioning, Reply};
-use replication::{Error, Message, Reason, VERSIONS};
+use block::{Disk, DiskId, Extent, Geometry, Op, Provisioning, Reply};
+use replication::{Error, Message, Reason, SourceVolume, VERSIONS};
 use rig::block_on;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -257,6 +257,23 @@ fn a_source_opens_only_the_replication_that_it_was_admitted_for() {
     };
     assert_eq!(ended, Err(Error::Unknown(REPLICATION)));
     assert!(target.points().is_empty() && target.engine.disks().is_empty());
+}
+
+/// The number of the next point, of this array after a failover, comes after it.
+#[test]
+fn a_point_leaves_numbers_for_later_ones() {
+    let (_, target) = pair(b"key", b"key");
+    let (mut one, other) = pipe();
+    let (least, most) = (*VERSIONS.start(), *VERSIONS.end());
+    one.push(&Message::Hello { least, most, array: 1 });
+    one.push(&Message::Open { replication: REPLICATION });
+    let geometry = Geometry { block_bytes: 4096, blocks: 64 };
+    let volumes = vec![SourceVolume { id: DiskId(1), geometry }];
+    one.push(&Message::Begin { point: u64::MAX, taken: 0, base: 0, resume: false, volumes });
+    drop(one);
+    let refused = block_on(target.receiver.serve(REPLICATION, other)).unwrap_err();
+    assert!(matches!(refused, Error::Malformed(why) if why.contains("later")), "{refused}");
+    assert!(target.engine.disks().is_empty());
 }
 
 #[test]
