@@ -163,6 +163,10 @@ func (c *call) change(path string) (bool, error) {
 		}
 		return true
 	}
+	// A parameter makes another change of it, such as a deletion without the recycle bin.
+	if len(c.query) > 0 {
+		return false, nil
+	}
 	switch {
 	case c.method == http.MethodPost && path == "snapshots":
 		return c.fixed() && only("volume", "suffix", "retain_until"), nil

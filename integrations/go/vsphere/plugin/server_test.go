@@ -418,6 +418,7 @@ func TestAUserSeesAndChangesWhatThePrivilegesCover(t *testing.T) {
 		{owner, "POST", own + "schedules", map[string]any{"volume": "second", "name": "m", "rules": []any{map[string]any{"when": "daily", "keep": 2}}}, 403},
 		{owner, "DELETE", own + "snapshots/second.theirs", nil, 403},
 		{owner, "DELETE", own + "snapshots/first.none", nil, 404},
+		{owner, "DELETE", own + "snapshots/first.one?eradicate=true", nil, 403},
 		{owner, "DELETE", own + "snapshots/first.one", nil, 204},
 		{owner, "POST", s.place(second.Ref) + "grow", map[string]any{"size": 128 * mib}, 403},
 		{owner, "POST", s.place(s.cluster()) + "create", map[string]any{"name": "x", "size": mib}, 403},
