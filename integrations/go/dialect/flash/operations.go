@@ -27,7 +27,7 @@ const window = " start_time end_time resolution"
 // flags are the parameters that are true or false.
 var flags = []string{
 	"destroyed", "resource_destroyed", "overwrite", "replicate", "replicate_now", "apply_retention", "allow_throttle",
-	"with_default_protection", "total_item_count",
+	"with_default_protection", "total_item_count", "replication_snapshot",
 }
 
 // operations by method and path.
@@ -77,8 +77,8 @@ var operations = map[string]operation{
 	"DELETE volumes/tags":                  {(*call).removeTags, "resource_names keys namespaces", false},
 	"GET volume-snapshots":                 {(*call).snapshots, "names destroyed", false},
 	"POST volume-snapshots":                {(*call).createSnapshot, "source_names allow_throttle", true},
-	"PATCH volume-snapshots":               {(*call).changeSnapshot, "names", true},
-	"DELETE volume-snapshots":              {(*call).eradicateSnapshot, "names", false},
+	"PATCH volume-snapshots":               {(*call).changeSnapshot, "names replication_snapshot", true},
+	"DELETE volume-snapshots":              {(*call).eradicateSnapshot, "names replication_snapshot", false},
 	"GET volume-groups":                    {(*call).groups, "names destroyed", false},
 	"POST volume-groups":                   {(*call).createGroup, "names", true},
 	"PATCH volume-groups":                  {(*call).changeGroup, "names", true},
