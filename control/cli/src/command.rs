@@ -31,7 +31,8 @@ use crate::show::Shown;
 use crate::{format, manual, show};
 use ::client::api;
 use anyhow::{Context, Result};
-use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
+use clap::builder::{NonEmptyStringValueParser, ValueParser};
+use clap::{Arg, ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -237,7 +238,23 @@ impl ConnectionVerb {
     }
 }
 
+/// A command whose texts have at least one character: an empty one, as an unset variable of a script leaves it, names nothing.
+fn without_empty_texts(command: clap::Command) -> clap::Command {
+    let text = ValueParser::string().type_id();
+    let strict = |argument: Arg| match argument.get_value_parser().type_id() == text {
+        true => argument.value_parser(NonEmptyStringValueParser::new()),
+        false => argument,
+    };
+    command.mut_args(strict).mut_subcommands(without_empty_texts)
+}
+
 impl Cli {
+    /// The command line of this process. Ends the process if it is not understood.
+    pub fn of_arguments() -> Self {
+        let matches = without_empty_texts(Self::command()).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Runs the command, and passes each result to `print`.
     pub fn run(self, mut print: impl FnMut(&str)) -> Result<()> {
         if let Noun::Completion { shell } = self.noun {

@@ -1,9 +1,55 @@
 use super::outcome::{each, equal};
 use super::*;
 use clap::CommandFactory;
+use clap::error::ErrorKind;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(std::iter::once("ashlar").chain(line.split_whitespace()))
+    let words = std::iter::once("ashlar").chain(line.split_whitespace());
+    Cli::from_arg_matches(&without_empty_texts(Cli::command()).try_get_matches_from(words)?)
+}
+
+/// The commands without further ones, with the words that name each.
+fn commands(command: &clap::Command, words: &[String]) -> Vec<(Vec<String>, clap::Command)> {
+    let mut found = Vec::new();
+    for each in command.get_subcommands().filter(|it| it.get_name() != "help") {
+        let words = [words, &[each.get_name().to_owned()]].concat();
+        match each.has_subcommands() {
+            true => found.extend(commands(each, &words)),
+            false => found.push((words, each.clone())),
+        }
+    }
+    found
+}
+
+/// Every option and argument of every command refuses what means nothing, with a text that names it. A text may be anything but
+/// empty: the array knows whether there is such an object.
+#[test]
+fn values_that_mean_nothing_are_refused_by_every_option() {
+    const NONSENSE: [&str; 7] =
+        ["", " ", "nonsense!", "1e400", "NaN", "99999999999999999999999", "\u{202e}1"];
+    let mut root = without_empty_texts(Cli::command());
+    root.build();
+    let types = [ValueParser::string().type_id(), ValueParser::path_buf().type_id()];
+    let (mut tried, mut options) = (0, 0);
+    for (words, command) in commands(&root, &["ashlar".to_owned()]) {
+        let positional = command.get_positionals().next();
+        let named = command.get_arguments().filter(|it| it.get_long().is_some());
+        for argument in named.chain(positional).filter(|it| it.get_action().takes_values()) {
+            options += 1;
+            let is_text = types.contains(&argument.get_value_parser().type_id());
+            for value in NONSENSE.into_iter().filter(|value| !is_text || value.is_empty()) {
+                let word = argument.get_long().map_or(value.to_owned(), |long| format!("--{long}={value}"));
+                let escape = argument.get_long().is_none().then(|| "--".to_owned());
+                let line: Vec<_> = words.last().cloned().into_iter().chain(escape).chain([word]).collect();
+                let refused = command.clone().try_get_matches_from(&line).expect_err(&words.join(" "));
+                let kinds = [ErrorKind::ValueValidation, ErrorKind::InvalidValue];
+                assert!(kinds.contains(&refused.kind()), "{line:?}: {refused}");
+                assert!(refused.to_string().contains("value"), "{line:?}: {refused}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(options > 700 && tried > 1500, "{options} options, {tried} values");
 }
 
 #[test]

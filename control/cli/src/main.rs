@@ -15,11 +15,10 @@ mod show;
 mod trust;
 mod window;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = command::Cli::parse();
+    let cli = command::Cli::of_arguments();
     let print = |text: &str| {
         use std::io::Write;
         // A reader that closes the pipe (`| head`) is no error.
