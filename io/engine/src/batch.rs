@@ -9,10 +9,9 @@ use crate::codec::{Malformed, Put, Take};
 use crate::entry::BLOCK;
 use crate::record::{self, Record, checksum};
 use bytes::Bytes;
-use shelf::{AlignedBuf, Batch};
+use shelf::{Batch, BufferPool};
 use smallvec::SmallVec;
 use std::ops::{Add, Range};
-use std::sync::Arc;
 
 /// Bytes of the fixed front of a batch's head.
 pub const FRONT: usize = 24;
@@ -137,7 +136,7 @@ impl Gathering {
     }
 
     /// The head, and the body in `pieces` pieces at most.
-    pub fn finish(mut self, pieces: usize) -> (Bytes, Vec<Bytes>) {
+    pub fn finish(mut self, pieces: usize, buffers: &BufferPool) -> (Bytes, Vec<Bytes>) {
         let (head, body) = self.lens();
         let mut loose = Vec::new();
         if self.raw.len() >= pieces {
@@ -153,10 +152,14 @@ impl Gathering {
         }
         if !loose.is_empty() {
             let placed: usize = self.raw.iter().map(Bytes::len).sum();
-            let mut piece = AlignedBuf::with_capacity(body - placed);
-            loose.iter().for_each(|bytes| _ = piece.push(bytes));
-            piece.set_len(body - placed);
-            self.raw.push(Arc::new(piece).share(0..body - placed));
+            let mut piece = buffers.take(body - placed);
+            let mut at = 0;
+            for bytes in loose {
+                piece[at..at + bytes.len()].copy_from_slice(&bytes);
+                at += bytes.len();
+            }
+            piece[at..].fill(0);
+            self.raw.push(buffers.share(piece));
         }
         let in_head = if self.cells_in_head { self.size.cells } else { 0 };
         let magic = if self.size.cells > 0 { CELLS } else { RAW };

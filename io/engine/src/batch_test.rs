@@ -43,7 +43,7 @@ fn batch(pages: &Bytes, lz4: &[Lz4], pieces: usize) -> (Batch, u64) {
     record::encode(&records(), 7, &mut open.head);
     let (bytes, _) = open.place(cost);
     let bound = open.len_with(Size::default(), 0);
-    let (head, body) = open.finish(pieces);
+    let (head, body) = open.finish(pieces, &BufferPool::new(1));
     assert!(body.len() <= pieces);
     assert!(body.iter().all(|piece| piece.as_ptr().addr().is_multiple_of(BLOCK)
         || piece.as_ptr() == pages.as_ptr()

@@ -11,7 +11,7 @@ use crate::tunables::Tunables;
 use crate::wake::Signal;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use shelf::{JournalPos, Shelf};
+use shelf::{BufferPool, JournalPos, Shelf};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -50,6 +50,8 @@ pub struct Journal {
     batch_bytes: usize,
     journal_bytes: u64,
     tunables: Tunables,
+    /// Of bodies that have cells.
+    buffers: BufferPool,
     /// Woken when a batch is durable, and when the journal stops.
     signal: Arc<Signal>,
 }
@@ -86,6 +88,7 @@ impl Journal {
             batch_bytes: layout.batch_bytes as usize,
             journal_bytes: layout.journal_bytes,
             tunables,
+            buffers: BufferPool::new(tunables.appends_in_flight + 1),
             signal: Arc::default(),
             state: CachePadded::new(Mutex::new(state)),
         };
@@ -215,7 +218,7 @@ impl Journal {
     fn submit(self: &Arc<Self>, batch: Gathering) {
         let (journal, number) = (self.clone(), batch.number);
         let done = Box::new(move |outcome| journal.appended(number, outcome));
-        let (head, body) = batch.finish(self.tunables.batch_pieces);
+        let (head, body) = batch.finish(self.tunables.batch_pieces, &self.buffers);
         self.shelf.append(head, body, done);
     }
 

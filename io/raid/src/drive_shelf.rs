@@ -11,15 +11,14 @@
 //! shared between machines, an old owner notices the higher epoch when it next writes a superblock or changes the
 //! labels (see [`journal`](crate::journal)).
 
-use crate::buffer_pool::BufferPool;
 use crate::encryption::{Envelope, Keyring};
 use crate::geometry::Geometry;
 use crate::journal::JournalRing;
 use crate::label::Label;
 use crate::limits::Limits;
 use crate::{
-    AlignedBuf, Batch, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
-    Wait, Workers, wait,
+    AlignedBuf, Batch, BufferPool, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf,
+    Superblock, Wait, Workers, wait,
 };
 use bytes::Bytes;
 use member::Member;

@@ -7,7 +7,6 @@
 //! spine `drive_shelf` places segments, journal copies and superblocks on the drives that are there.
 
 mod allocator;
-mod buffer_pool;
 mod codec;
 mod drive_shelf;
 mod limits;
@@ -35,6 +34,6 @@ pub use overlay::Overlay;
 use ::media::sector;
 use ::shelf::pool::{Consent, DriveContents, DriveState, FileSystem};
 use ::shelf::{
-    ALIGN, AlignedBuf, Backing, Batch, Done, Drive, Error, JournalPos, Layout, Result, Room, SegmentId,
-    Shelf, Superblock, Wait, Workers, wait,
+    ALIGN, AlignedBuf, Backing, Batch, BufferPool, Done, Drive, Error, JournalPos, Layout, Result, Room,
+    SegmentId, Shelf, Superblock, Wait, Workers, wait,
 };
