@@ -20,6 +20,9 @@ pub const MAX_OFFER_BLOCKS: usize = 1024;
 /// Maximum number of outstanding offers.
 pub const MAX_OFFERS: usize = 16;
 
+/// Maximum number of offers of a transfer: more than the blocks of all volumes.
+pub const MAX_TRANSFER_OFFERS: u64 = u64::MAX >> 1;
+
 /// Bytes that a target sends for one offer: the wanted blocks, and the confirmation.
 const ANSWER_BYTES: usize = 2 * (peer::frame::HEADER_BYTES + 12) + MAX_OFFER_BLOCKS / 8;
 

@@ -8,7 +8,7 @@ use crate::disk;
 use crate::env::{Env, Stream};
 use crate::fingerprint::{Digest, Key};
 use crate::known::Reader;
-use crate::limits::{Limits, MAX_VOLUMES};
+use crate::limits::{Limits, MAX_TRANSFER_OFFERS, MAX_VOLUMES};
 use crate::points::{Point, Records, Volume};
 use crate::throttle::{MAX_WAIT_NS, Throttle};
 use crate::turns::Turns;
@@ -258,8 +258,9 @@ impl<E: Env> Source<E> {
     }
 }
 
-/// The point of an interrupted transfer, if the point and its base still exist.
+/// The point of an interrupted transfer, if the point and its base still exist, and numbers for further offers.
 fn resumable(points: &[Point], position: Position) -> Option<(&Point, Position)> {
+    position.next.checked_add(MAX_TRANSFER_OFFERS)?;
     let point = points.iter().find(|point| point.number == position.point && point.digest.is_none())?;
     let base = position.base == 0 || points.iter().any(|known| known.number == position.base);
     base.then_some((point, position))

@@ -8,7 +8,7 @@ mod snapshots;
 mod support;
 
 use block::{Disk, DiskId, Extent, Geometry, Op, Provisioning, Reply};
-use replication::{Error, Message, Reason, SourceVolume, VERSIONS};
+use replication::{Digest, Error, Message, Position, Reason, SourceVolume, VERSIONS};
 use rig::block_on;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -274,6 +274,27 @@ fn a_point_leaves_numbers_for_later_ones() {
     let refused = block_on(target.receiver.serve(REPLICATION, other)).unwrap_err();
     assert!(matches!(refused, Error::Malformed(why) if why.contains("later")), "{refused}");
     assert!(target.engine.disks().is_empty());
+}
+
+/// A target resumes where numbers for the other offers are left; otherwise the transfer begins again.
+#[test]
+fn a_position_leaves_numbers_for_later_offers() {
+    let (source, _) = pair(b"key", b"key");
+    let volume = source.create(1, 64, 4096);
+    source.write(&volume, 0, &random_block(1));
+    source.take_point(&[1]);
+    let (one, mut other) = pipe();
+    let (least, most) = (*VERSIONS.start(), *VERSIONS.end());
+    other.push(&Message::Hello { least, most, array: 2 });
+    let position =
+        Position { point: 1, base: 0, next: u64::MAX, volume: 0, block: 0, digest: Digest::default() };
+    other.push(&Message::State { points: Vec::new(), position: Some(position) });
+    other.push(&Message::Ready);
+    other.push(&Message::Want { number: 0, wanted: vec![0].into() });
+    other.push(&Message::Applied { number: 0 });
+    other.push(&Message::Published);
+    drop(other);
+    assert_eq!(block_on(source.sender.sync(REPLICATION, one)).unwrap().point, 1);
 }
 
 #[test]

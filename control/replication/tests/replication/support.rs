@@ -295,7 +295,8 @@ impl End {
     pub fn push(&mut self, message: &Message) {
         let payload = message.encode();
         let header = Bytes::copy_from_slice(&frame::header(message.kind(), 0, 0, &payload));
-        self.out.lock().unwrap().bytes.extend(std::iter::once(header).chain(payload));
+        let pieces = std::iter::once(header).chain(payload).filter(|piece| !piece.is_empty());
+        self.out.lock().unwrap().bytes.extend(pieces);
     }
 }
 
