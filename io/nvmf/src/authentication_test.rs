@@ -170,13 +170,24 @@ struct Side<'a> {
     requested: bool,
     /// The host does not confirm the controller's response.
     leaves: bool,
+    /// The host's challenge is the controller's.
+    reflects: bool,
 }
 
 impl Default for Side<'_> {
     fn default() -> Self {
         let (secret, of_array) = (OF_HOST, None);
-        let (requested, leaves) = (false, false);
-        Side { secret, of_array, hash: SHA256, group: Group::Null, transaction: 7, requested, leaves }
+        let (requested, leaves, reflects) = (false, false, false);
+        Side {
+            secret,
+            of_array,
+            hash: SHA256,
+            group: Group::Null,
+            transaction: 7,
+            requested,
+            leaves,
+            reflects,
+        }
     }
 }
 
@@ -272,7 +283,7 @@ impl Side<'_> {
         reply[10..12].copy_from_slice(&(public as u16).to_le_bytes());
         reply[12..16].copy_from_slice(&99_u32.to_le_bytes());
         reply.extend(&response);
-        let own = vec![0xC2; length];
+        let own = if self.reflects { ours.to_vec() } else { vec![0xC2; length] };
         reply.extend(&own);
         reply.extend(self.group.public(&exponent));
         self.send(host, &reply);
@@ -400,6 +411,27 @@ fn the_array_proves_who_it_is_if_it_is_asked() {
     assert_eq!(host.connection.ended(), None);
     drop(host);
     assert_eq!(seen.take(), [ConnectRefusal::DhchapControllerRefused.kind()]);
+}
+
+/// A response to the controller's own challenge would be that which another host of the same secret needs.
+#[test]
+fn the_challenge_of_the_array_is_not_reflected() {
+    let (world, seen) = world(OF_HOST, Some(OF_ARRAY));
+    let (mut host, _) = admin(&world);
+    let side = Side { of_array: Some(OF_ARRAY), reflects: true, ..Side::default() };
+    assert_eq!(side.authenticate(&mut host), Answer::Failure(1));
+    assert_eq!(seen.take(), [ConnectRefusal::DhchapControllerRefused.kind()]);
+}
+
+#[test]
+fn a_confirmation_is_of_the_same_transaction() {
+    let (world, _) = world(OF_HOST, Some(OF_ARRAY));
+    let (mut host, _) = admin(&world);
+    let side = Side { of_array: Some(OF_ARRAY), leaves: true, ..Side::default() };
+    assert_eq!(side.authenticate(&mut host), Answer::Mutual(true));
+    side.send(&mut host, &message(1, 4, 8, 16));
+    assert_eq!(host.run(auth_receive(16)).data[7], 6);
+    assert!(host.connection.ended().is_some() && world.subsystem.controllers().is_empty());
 }
 
 #[test]

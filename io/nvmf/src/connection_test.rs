@@ -371,6 +371,45 @@ fn a_command_that_has_not_ended_can_be_aborted() {
 }
 
 #[test]
+fn a_half_of_a_fused_operation_is_not_aborted_alone() {
+    let world = World::new();
+    let (mut admin, mut io) = world.connected(HOST);
+    let cid = io.submit(&Cmd::new(0x05, 1).run_of(0, 1).out(vec![0; 512], true).fuse(1));
+    assert_eq!(abort(&mut admin, &mut io, 1, cid), 1);
+    assert_eq!(io.completion(), None, "it waits for the other half");
+}
+
+#[test]
+fn the_last_data_of_a_command_say_that_they_are_the_last() {
+    for (bytes, last) in [(512, false), (256, true)] {
+        let world = World::new();
+        let (_admin, mut io) = world.connected(HOST);
+        let cmd = write(1, 0, vec![1; 512], false);
+        io.submit(&cmd);
+        let r2t = io.next().unwrap();
+        io.data(&r2t, &cmd.data[..bytes], 0, last);
+        assert!(io.connection.ended().is_some(), "{bytes} bytes, {last}");
+    }
+}
+
+#[test]
+fn a_queue_has_no_more_commands_than_entries() {
+    let world = World::new();
+    let (mut host, _) = world.connected(HOST);
+    let mut io = world.open();
+    io.initialize((false, false));
+    let controller = world.subsystem.controllers()[0].id;
+    assert_eq!(io.run(connect(HOST, SUBSYSTEM, 2, controller, 4)).status, 0);
+    for cid in 1..=4 {
+        io.submit(&write(1, 0, vec![1; 512], false).cid(cid));
+        assert_eq!(io.next().map(|came| came.kind), Some(9));
+    }
+    io.submit(&write(1, 0, vec![1; 512], false).cid(5));
+    assert!(io.connection.ended().is_some());
+    assert_eq!(host.run(property_get(0x00, true)).status, 0, "the controller is there");
+}
+
+#[test]
 fn a_running_command_can_be_aborted() {
     let world = World::new();
     let (mut admin, mut io) = world.connected(HOST);
