@@ -1,7 +1,7 @@
 //! Connections to other arrays that a test cuts, freezes and listens in on.
 
 use array::{Array, Link, LinkIdentity, Network, Secret};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -23,14 +23,10 @@ pub struct Cables {
     pub silent: Mutex<bool>,
     /// Whether nothing comes from other arrays by the connections that there are.
     pub frozen: Arc<AtomicBool>,
-    /// Arrays that do not respond, by their address.
-    pub dead: Mutex<BTreeSet<String>>,
     /// Notified when one that does not respond is asked.
     pub asked: tokio::sync::Notify,
     /// How many that do not respond are waited for.
     pub waiting: Arc<AtomicUsize>,
-    /// Notified when one is not waited for any more.
-    pub given_up: Arc<tokio::sync::Notify>,
     /// What serves the other ends of connections.
     served: Mutex<Vec<tokio::task::AbortHandle>>,
 }
@@ -76,12 +72,11 @@ impl AsyncWrite for Freezing {
 }
 
 /// A connection that is not made.
-struct Waiting(Arc<AtomicUsize>, Arc<tokio::sync::Notify>);
+struct Waiting(Arc<AtomicUsize>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
-        self.1.notify_one();
     }
 }
 
@@ -99,9 +94,9 @@ impl Network for Cables {
         address: String,
         own: LinkIdentity,
     ) -> Pin<Box<dyn Future<Output = Result<Link, String>> + Send>> {
-        if *self.silent.lock().unwrap() || self.dead.lock().unwrap().contains(&address) {
+        if *self.silent.lock().unwrap() {
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            let waiting = Waiting(self.waiting.clone(), self.given_up.clone());
+            let waiting = Waiting(self.waiting.clone());
             self.asked.notify_one();
             return Box::pin(async move {
                 let _waiting = waiting;

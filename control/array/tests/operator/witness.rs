@@ -10,7 +10,7 @@ use array::{
     ChangeRemoteArray, ChangeSettings, CreatePairingKey, CreateReplication, CreateVolume, DeleteRemoteArray,
     DeleteReplication, DeleteVolume, Deletion, Kind, Link, Network, OnLinkLoss, Overwrite, PairRemoteArray,
     PauseReplication, RemoteArrayChange, Replication, ReplicationChange, ReplicationMode, ReplicationState,
-    Request, RestoreVolume, ReverseReplication, SettingsChange, ShowReplication,
+    Request, RestoreVolume, ReverseReplication, SettingsChange,
 };
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -378,43 +378,6 @@ async fn witnesses_do_not_wait_for_each_other() {
         }
     }
     asking.await;
-}
-
-/// Other replications are transferred while a witness is waited for whose consent another group needs.
-#[tokio::test]
-async fn transfers_do_not_wait_for_a_witness_of_another_replication() {
-    let (trio, _running, _following) = agreed().await;
-    let Pair { one, first, .. } = &trio.pair;
-    let new = |name: &str, group: Option<&str>| CreateVolume {
-        name: name.into(),
-        bytes: 8 << 20,
-        block_bytes: 512,
-        group: group.map(str::to_owned),
-        ..CreateVolume::default()
-    };
-    ok(first, new("plain", None)).await;
-    one.network.dead.lock().unwrap().insert(WITNESS.into());
-    ok(first, new("more", Some("app"))).await;
-    one.network.asked.notified().await;
-    let plain = CreateReplication {
-        name: "plain".into(),
-        group: None,
-        volume: Some("plain".into()),
-        remote_array: "dr".into(),
-        rpo_seconds: 60,
-        ..CreateReplication::default()
-    };
-    ok(first, plain).await;
-    let transferred = async {
-        while ok(first, ShowReplication { name: "plain".into() }).await.status.point != Some(1) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = transferred => {}
-        () = one.network.given_up.notified() => panic!("it was transferred after the witness was given up"),
-    }
 }
 
 /// A witness that does not respond is waited for, and no other change with it.
