@@ -1,5 +1,5 @@
-//! Background worker: flush, checkpoint, segment cleaning, reference release, index rebuild and recompression, one step at
-//! a time on one task.
+//! Background worker: flush, checkpoint, segment cleaning, reference release, joining, index rebuild and recompression,
+//! one step at a time on one task.
 //!
 //! One task does all of it so that the steps never run at the same time: each may rely on no other step moving frames,
 //! ending map pages or writing to the log. Operations of hosts run between and beside them. The worker only decides
@@ -11,6 +11,7 @@ use crate::cleaner::{Cleaned, Cleaner};
 use crate::core::Core;
 use crate::gathering::Gathering;
 use crate::idle::{IdleWork, Rest};
+use crate::joining::Joining;
 use crate::reducer::{Reducer, Step};
 use crate::space::Location;
 use crate::wake::pause;
@@ -27,6 +28,7 @@ pub struct Worker {
     checkpointer: Checkpointer,
     idle: IdleWork,
     gathering: Gathering,
+    joining: Joining,
     /// A checkpoint is wanted once the slots of batches before this one have been flushed.
     checkpoint_after: Option<u64>,
     /// Emptied segments that the last checkpoint could not free.
@@ -52,6 +54,7 @@ impl Worker {
             cleaner: Cleaner::new(core.clone()),
             idle: IdleWork::new(core.clone()),
             gathering: Gathering::new(core.clone()),
+            joining: Joining::new(core.clone()),
             checkpoint_after: None,
             left_emptied: 0,
             checkpointer,
@@ -119,6 +122,12 @@ impl Worker {
             }
             if self.gathering.is_waiting() {
                 self.gathering.rest(rest(Rest::Gather)).await;
+                self.join().await?;
+                continue;
+            }
+            if self.joining.has_work(&self.appender) {
+                rest(Rest::Short).await;
+                self.join().await?;
                 continue;
             }
             if self.idle.has_work(&self.reducer, &self.appender) {
@@ -177,6 +186,7 @@ impl Worker {
         // What hosts have deleted is given back to the drives, also when nothing is written after it.
         let returns = !busy && self.has_much_to_free();
         let is_due = self.idle.take_checkpoint_request()
+            || self.joining.take_checkpoint_request()
             || self.core.format.is_to_be_raised()
             || self.checkpointer.is_due();
         if settle {
@@ -197,6 +207,13 @@ impl Worker {
         self.core.evict_pages();
         self.appender.publish_progress();
         Ok(busy)
+    }
+
+    /// Joins some of what hosts have read in order.
+    async fn join(&mut self) -> block::Result<()> {
+        let made = self.joining.step(&mut self.reducer, &mut self.appender).await?;
+        made.into_iter().for_each(|(volume, block)| self.idle.note_new_frame(volume, block));
+        Ok(())
     }
 
     /// Notes segments that added drives have brought.

@@ -143,6 +143,11 @@ impl Core {
         self.dirty_bytes() + changed <= 2 * self.dirty_limit()
     }
 
+    /// Whether there is room to write stored blocks a second time, with this many free segments for them.
+    pub fn has_room_to_move(&self, free: usize) -> bool {
+        free > self.clean_below() && self.free_bytes(&self.state.read()) > 2 * self.dirty_limit()
+    }
+
     /// Free segments that cleaning must leave to checkpoints. A checkpoint that a power loss interrupts leaves its
     /// work to the next, beside what has changed since: twice the amount at which changes wait.
     pub fn reserved_for_checkpoints(&self) -> usize {

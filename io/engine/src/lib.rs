@@ -43,6 +43,7 @@ mod idle;
 mod image;
 mod inconsistency;
 mod index_log;
+mod joining;
 mod journal;
 mod ledger;
 mod locate;

@@ -5,9 +5,10 @@
 //! more is read. Memory is bounded: by the bytes in flight for all streams together, and by the cache, where frames that
 //! were read ahead are the first to go.
 
+use crate::catalog::VolumeState;
 use crate::cell::Blocks;
 use crate::core::Core;
-use crate::entry::{BLOCK, BlockId, Entry, Kind};
+use crate::entry::{BLOCK, BlockId, Entry, FAN, Kind};
 use crate::frame;
 use crate::map::Seen;
 use crate::pages::NumberMap;
@@ -18,6 +19,9 @@ use crate::tunables::Tunables;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
+
+/// Blocks of a window for which one piece is read: with fewer it is disordered.
+const DISORDERED_BLOCKS: usize = 4;
 
 /// A frame to be read ahead.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +90,11 @@ impl Core {
         if reached < wanted.end {
             self.streams.shorten(volume, wanted.end, reached);
         }
-        for piece in self.pieces(frames) {
+        let pieces = self.pieces(frames);
+        if (pieces.len() * DISORDERED_BLOCKS) as u64 > reached - wanted.start {
+            self.note_disorder(volume, wanted.start, reached);
+        }
+        for piece in pieces {
             let Location { offset, len, .. } = piece.location;
             let segment = piece.location.segment();
             let land = move |read: shelf::Result<Bytes>| match read {
@@ -94,6 +102,18 @@ impl Core {
                 Err(_) => drop(piece),
             };
             self.log.shelf().read(segment, offset, len, Box::new(land));
+        }
+    }
+
+    /// The blocks of this window lie in many places. Their leaf is joined once the host has read all of it.
+    fn note_disorder(&self, volume: u32, start: u64, reached: u64) {
+        let is_last =
+            self.state.read().volume(volume).is_ok_and(|it| VolumeState::blocks(it.geometry) <= reached);
+        let end = if is_last { reached.div_ceil(FAN as u64) } else { start / FAN as u64 };
+        for leaf in (start / FAN as u64).saturating_sub(1)..end {
+            if self.streams.disorder.note(volume, leaf, self.options.tunables.join_leaves_max) {
+                self.signal.hint();
+            }
         }
     }
 

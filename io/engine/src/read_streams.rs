@@ -7,7 +7,7 @@ use crate::entry::BLOCK;
 use crate::pages::NumberMap;
 use crate::tunables::Tunables;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,12 +40,41 @@ pub struct InFlight {
     bytes: AtomicUsize,
 }
 
+/// Leaves of maps in which hosts read in order what lies in many places: volume, and number of the leaf in it.
+#[derive(Default)]
+pub struct Disorder(Mutex<BTreeSet<(u32, u64)>>);
+
+impl Disorder {
+    /// Notes a leaf, as long as there are fewer than `most`; true if it is the first.
+    pub fn note(&self, volume: u32, leaf: u64, most: usize) -> bool {
+        let mut leaves = self.0.lock();
+        leaves.len() < most && leaves.insert((volume, leaf)) && leaves.len() == 1
+    }
+
+    /// Whether there are leaves.
+    pub fn is_noted(&self) -> bool {
+        !self.0.lock().is_empty()
+    }
+
+    /// Takes a leaf.
+    pub fn take(&self) -> Option<(u32, u64)> {
+        self.0.lock().pop_first()
+    }
+
+    /// Forgets all leaves.
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+}
+
 /// The streams of an engine and what is read ahead for them.
 #[derive(Default)]
 pub struct ReadStreams {
     streams: Mutex<Streams>,
     /// What is being read.
     pub in_flight: Arc<InFlight>,
+    /// Where they read what lies in many places.
+    pub disorder: Disorder,
 }
 
 impl Stream {

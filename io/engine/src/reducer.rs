@@ -13,14 +13,14 @@ mod stored_index;
 
 pub use flush::Step;
 pub use flush::runs;
-pub use recompress::Recompression;
+pub use recompress::{Blocks, Joined, Recompression, Run, WINDOW_BLOCKS, blocks_of, is_small, leaf_from};
 
 use crate::adaptivity::Uniqueness;
 use crate::appender::Appender;
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
 use crate::entry::BlockId;
-use crate::frame::Packer;
+use crate::frame::{Fingerprint, Packer};
 use crate::root::INDEX_VERSION;
 use bytes::Bytes;
 use index_rebuild::IndexRebuild;
@@ -101,6 +101,11 @@ impl Reducer {
         let table = &mut self.core.state.write().maps.table;
         table.next += count;
         table.next - count
+    }
+
+    /// The fingerprint of a block.
+    pub fn fingerprint_of(&mut self, page: &Bytes) -> Fingerprint {
+        self.fingerprinter.of(page)
     }
 
     /// Compares a block of the log with the bytes that its fingerprint stands for.

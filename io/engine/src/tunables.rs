@@ -63,6 +63,10 @@ pub struct Tunables {
     pub recompress_leaves: usize,
     /// Leaves queued for recompression; if there are more, all maps are walked.
     pub recompress_queue_max: usize,
+    /// Windows joined in one step, which a short rest follows: a tenth of a thread.
+    pub join_windows: usize,
+    /// Leaves in which hosts read in order what lies in many places that are remembered to be joined; none disables that.
+    pub join_leaves_max: usize,
     /// Frames read in one step of the index rebuild.
     pub index_rebuild_frames: usize,
     /// Pages of the frame table searched in one step.
@@ -153,6 +157,8 @@ impl Default for Tunables {
             recompress_windows: 16,
             recompress_leaves: 256,
             recompress_queue_max: 1 << 16,
+            join_windows: 16,
+            join_leaves_max: 1 << 14,
             index_rebuild_frames: 8,
             index_rebuild_pages: 4096,
             index_reads_in_flight: 16,
@@ -203,6 +209,7 @@ impl Tunables {
             self.job_blocks,
             self.recompress_windows,
             self.recompress_leaves,
+            self.join_windows,
             self.index_rebuild_frames,
             self.index_reads_in_flight,
             self.reads_in_flight,

@@ -86,7 +86,8 @@ pub const ALL: &[Measure] = &[
     }),
     measure("4K write at depth 1, 2:1", alone),
     measure("64K sequential read, misses", sequential_reads),
-    measure("64K sequential read after random writes", reads_in_disorder),
+    measure("64K sequential read, a quarter overwritten at random", reads_in_some_disorder),
+    measure("64K sequential read, all overwritten at random", reads_in_great_disorder),
     measure("XCOPY of 50 GiB in 16 MiB commands", xcopy),
     measure("WRITE SAME of 100 GiB zeros in 1 MiB commands", write_same),
     measure("UNMAP of 8 TiB in 4 GiB commands", unmap),
@@ -303,8 +304,18 @@ fn sequential_reads(name: &str) -> Vec<Row> {
     vec![row]
 }
 
-/// Sequential reads of a volume of which a quarter was overwritten in 4 KiB blocks at random: a first pass, and a second one.
-fn reads_in_disorder(name: &str) -> Vec<Row> {
+/// Sequential reads of a volume of which a quarter was overwritten in 4 KiB blocks at random, all flushed together.
+fn reads_in_some_disorder(name: &str) -> Vec<Row> {
+    reads_in_disorder(name, 1 << 14, 1 << 14)
+}
+
+/// The same of a volume that was overwritten whole, a little at a time.
+fn reads_in_great_disorder(name: &str) -> Vec<Row> {
+    reads_in_disorder(name, 1 << 16, 1 << 9)
+}
+
+/// Two passes over 2^16 blocks after some of them were overwritten, `each` in one flush.
+fn reads_in_disorder(name: &str, overwritten: u64, each: usize) -> Vec<Row> {
     const BITS: u32 = 16;
     let mut shape = Shape::new(512);
     shape.options.cache_bytes = 16 << 20;
@@ -314,8 +325,11 @@ fn reads_in_disorder(name: &str) -> Vec<Row> {
     let count = (1 << BITS) / 16;
     rig.perform(&*volume, 8, (0..count).map(|n| write(n * 16, maker.next(16))));
     rig.settle();
-    rig.perform(&*volume, DEPTH, shuffled(BITS, 1 << (BITS - 2)).map(|block| write(block, maker.next(1))));
-    rig.settle();
+    let blocks: Vec<u64> = shuffled(BITS, overwritten).collect();
+    for group in blocks.chunks(each) {
+        rig.perform(&*volume, DEPTH, group.iter().map(|block| write(*block, maker.next(1))));
+        rig.settle();
+    }
     let mut pass = |which: &str| {
         let (start, before) = (cpu_us(), Reads::of(&rig));
         rig.perform(&*volume, 8, (0..count).map(|n| read(n * 16, 16)));

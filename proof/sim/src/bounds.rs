@@ -133,6 +133,8 @@ pub fn tunables(random: &mut Random) -> Tunables {
         gather_divisor: one(&mut own, 64),
         // Each batch has a page of its own beside its blocks: with fewer, the largest writes do not fit in a journal.
         batch_blocks_max: one(&mut own, measured.batch_blocks_max as u64).max(16) as usize,
+        join_windows: one(&mut own, measured.join_windows as u64) as usize,
+        join_leaves_max: one(&mut own, 64) as usize,
         ..tunables
     }
 }

@@ -21,6 +21,7 @@ use crate::map::{Maps, Need, Tree};
 use crate::pages::NumberMap;
 use crate::policy::{Compression, Policy};
 use crate::space::Location;
+use crate::state::State;
 use crate::tunables::Tunables;
 use crate::wake::pause;
 use bytes::Bytes;
@@ -29,7 +30,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Blocks looked at together, from a border of as many: what a frame can hold.
-const WINDOW_BLOCKS: usize = BlockId::PER_FRAME;
+pub const WINDOW_BLOCKS: usize = BlockId::PER_FRAME;
 
 /// A frame with as many live blocks is compressed again as it is; smaller ones are joined.
 const LARGE_FRAME_BLOCKS: u32 = 4;
@@ -72,7 +73,7 @@ struct Opened {
 }
 
 /// Blocks of a window: index in the leaf, and name.
-type Blocks = SmallVec<[(usize, BlockId); WINDOW_BLOCKS]>;
+pub type Blocks = SmallVec<[(usize, BlockId); WINDOW_BLOCKS]>;
 
 /// Whether a policy reduces data at all.
 fn reduces(policy: Policy) -> bool {
@@ -115,8 +116,7 @@ impl Recompression {
         self.core.options.recompress
             && is_waiting
             && self.refused != Some(self.core.activity.changes())
-            && appender.protected_free_count() > self.core.clean_below()
-            && self.core.free_bytes(&self.core.state.read()) > 2 * self.core.dirty_limit()
+            && self.core.has_room_to_move(appender.protected_free_count())
     }
 
     /// Whether hosts have asked for something since the step began, or the engine ends.
@@ -231,7 +231,7 @@ impl Recompression {
 
     /// Whether the next checkpoint has room for what a window changes.
     fn fits(&self, page: u64, at: usize) -> bool {
-        let blocks = self.blocks_of(page, at);
+        let blocks = blocks_of(&self.core, page, at);
         let pages: BTreeSet<u64> = blocks.iter().map(|(_, block)| block.frame / FRAMES).collect();
         self.core.may_change(1, pages.len() + 1)
     }
@@ -243,7 +243,7 @@ impl Recompression {
         leaf: Leaf,
         at: usize,
     ) -> block::Result<()> {
-        let blocks = self.blocks_of(leaf.page, at);
+        let blocks = blocks_of(&self.core, leaf.page, at);
         let mut opened: NumberMap<u64, Opened> = NumberMap::default();
         for (_, block) in &blocks {
             if !opened.contains_key(&block.frame)
@@ -259,14 +259,14 @@ impl Recompression {
             }
         }
         // Blocks that have been shared are not there any more.
-        let blocks = self.blocks_of(leaf.page, at);
+        let blocks = blocks_of(&self.core, leaf.page, at);
         let (joined, mut alone) = (self.joined(&blocks, &opened), BTreeSet::new());
         let distinct: BTreeSet<u64> = joined.iter().map(|(_, block)| block.frame).collect();
         let join = distinct.len() > 1 && joined.iter().any(|(_, block)| shallow(block));
         if join && !self.join(reducer, appender, leaf, &joined, &opened).await? {
             return Ok(());
         }
-        let left = self.blocks_of(leaf.page, at);
+        let left = blocks_of(&self.core, leaf.page, at);
         alone.extend(left.iter().filter(|(_, block)| shallow(block)).map(|(_, block)| block.frame));
         for number in alone {
             if self.is_disturbed() {
@@ -279,18 +279,6 @@ impl Recompression {
             }
         }
         Ok(())
-    }
-
-    /// The blocks that a window of a leaf names.
-    fn blocks_of(&self, page: u64, at: usize) -> Blocks {
-        let state = self.core.state.read();
-        let Some(node) = state.maps.nodes.get(page) else { return Blocks::new() };
-        let named = node[at..at + WINDOW_BLOCKS].iter().enumerate();
-        let block = |(n, entry): (usize, &Entry)| match entry.kind() {
-            Kind::Block(block) => Some((at + n, block)),
-            _ => None,
-        };
-        named.filter_map(block).collect()
     }
 
     /// Reads a frame; `None` if it is gone or can't be read: no host has asked for it.
@@ -344,13 +332,9 @@ impl Recompression {
     /// Those of a window's blocks that can go into one frame: the only references to blocks of small frames.
     fn joined(&self, blocks: &Blocks, opened: &NumberMap<u64, Opened>) -> Blocks {
         let state = self.core.state.read();
-        let is_small = |block: &BlockId| {
-            let frame = state.maps.table.get(block.frame).ok().flatten();
-            frame.is_some_and(|frame| {
-                frame.live().count_ones() < LARGE_FRAME_BLOCKS && frame.refs(block.index) == 1
-            })
+        let fits = |block: &BlockId| {
+            opened.contains_key(&block.frame) && is_small(&state, *block) && state.maps.refs_of(*block) == 1
         };
-        let fits = |block: &BlockId| opened.contains_key(&block.frame) && is_small(block);
         blocks.iter().filter(|(_, block)| fits(block)).copied().collect()
     }
 
@@ -378,38 +362,13 @@ impl Recompression {
             };
             blocks.iter().map(|(_, block)| share(block)).sum()
         };
-        let number = reducer.reserve_numbers(1);
-        let pages = bytes.iter().map(|bytes| &bytes[..]);
-        let all = stored_mask(blocks.len());
-        let object = reducer.packer.pack(number, all, pages, &fingerprints, method(leaf.policy), false);
-        if !is_better(object.len(), before) {
-            return Ok(true);
+        let (page, how) = (leaf.page, method(leaf.policy));
+        let run = Run { page, blocks, bytes, fingerprints, how, deep: true };
+        let joined = reducer.join(appender, run, |len| is_better(len, before)).await?;
+        if joined == Joined::Full {
+            self.refused = Some(self.core.activity.changes());
         }
-        let cells = frame::cells_of(&object);
-        let Some(location) = self.append(appender, object).await? else { return Ok(false) };
-        if self.core.load(Need::Table(number / FRAMES)).await.is_err() {
-            return Ok(true);
-        }
-        let maps = &mut self.core.state.write().maps;
-        let names = |maps: &Maps, (position, block): &(usize, BlockId)| {
-            let node = maps.nodes.get(leaf.page);
-            node.is_some_and(|node| node[*position] == Entry::block(*block)) && maps.refs_of(*block) == 1
-        };
-        // Blocks that have been overwritten since are left out.
-        let refs: SmallVec<[u64; 2]> = blocks.iter().map(|named| u64::from(names(maps, named))).collect();
-        if maps.page_index.get(leaf.page).level > 0 || refs.iter().all(|refs| *refs == 0) {
-            return Ok(true);
-        }
-        let frame = Frame { location, stored: all, cells, deep: true, refs: refs.clone() };
-        maps.table.insert(number, frame, &mut maps.usage).expect("the page was loaded");
-        for (index, (position, block)) in (0..).zip(blocks).filter(|(index, _)| refs[*index] > 0) {
-            let new = BlockId { frame: number, index: index as u8 };
-            maps.rename_new(leaf.page, *position, *block, new);
-            if fingerprints[index] != UNKNOWN {
-                reducer.index.insert(fingerprints[index], new);
-            }
-        }
-        Ok(true)
+        Ok(joined != Joined::Full)
     }
 
     /// Writes a frame again if that makes it smaller, and notes that it can't be reduced further. False if there is
@@ -469,6 +428,93 @@ impl Recompression {
     }
 }
 
+/// Whether few blocks of the block's frame are left.
+pub fn is_small(state: &State, block: BlockId) -> bool {
+    let frame = state.maps.table.get(block.frame).ok().flatten();
+    frame.is_some_and(|frame| frame.live().count_ones() < LARGE_FRAME_BLOCKS)
+}
+
+/// The blocks that a window of a leaf names.
+pub fn blocks_of(core: &Core, page: u64, at: usize) -> Blocks {
+    let state = core.state.read();
+    let Some(node) = state.maps.nodes.get(page) else { return Blocks::new() };
+    let named = node[at..at + WINDOW_BLOCKS].iter().enumerate();
+    let block = |(n, entry): (usize, &Entry)| match entry.kind() {
+        Kind::Block(block) => Some((at + n, block)),
+        _ => None,
+    };
+    named.filter_map(block).collect()
+}
+
+/// Neighbours in a leaf that go into one frame.
+pub struct Run<'a> {
+    /// The leaf.
+    pub page: u64,
+    pub blocks: &'a Blocks,
+    /// The bytes of each block.
+    pub bytes: Vec<Bytes>,
+    pub fingerprints: SmallVec<[Fingerprint; WINDOW_BLOCKS]>,
+    pub how: Method,
+    /// See [`Frame::deep`].
+    pub deep: bool,
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Joined {
+    /// It has a frame.
+    Done,
+    /// Its blocks stay where they are.
+    Left,
+    /// There is no room for it.
+    Full,
+}
+
+impl Reducer {
+    /// Writes a run to a new frame and lets its leaf name that, if a frame of this length `is_worth` it.
+    pub async fn join(
+        &mut self,
+        appender: &mut Appender,
+        run: Run<'_>,
+        is_worth: impl FnOnce(usize) -> bool,
+    ) -> block::Result<Joined> {
+        let Run { page, blocks, bytes, fingerprints, how, deep } = run;
+        let number = self.reserve_numbers(1);
+        let (all, pages) = (stored_mask(blocks.len()), bytes.iter().map(|bytes| &bytes[..]));
+        self.packer.has_cells = self.core.format.has_cells();
+        let object = self.packer.pack(number, all, pages, &fingerprints, how, false);
+        if !is_worth(object.len()) {
+            return Ok(Joined::Left);
+        }
+        let cells = frame::cells_of(&object);
+        appender.begin_data();
+        let Some(location) = appender.append_moved(object).await? else { return Ok(Joined::Full) };
+        if self.core.load(Need::Table(number / FRAMES)).await.is_err() {
+            return Ok(Joined::Left);
+        }
+        let maps = &mut self.core.state.write().maps;
+        let names = |maps: &Maps, (position, block): &(usize, BlockId)| {
+            let node = maps.nodes.get(page);
+            node.is_some_and(|node| node[*position] == Entry::block(*block)) && maps.refs_of(*block) == 1
+        };
+        // Blocks that have been overwritten since are left out.
+        let refs: SmallVec<[u64; 2]> = blocks.iter().map(|named| u64::from(names(maps, named))).collect();
+        if maps.page_index.get(page).level > 0 || refs.iter().all(|refs| *refs == 0) {
+            return Ok(Joined::Left);
+        }
+        let frame = Frame { location, stored: all, cells, deep, refs: refs.clone() };
+        maps.table.insert(number, frame, &mut maps.usage).expect("the page was loaded");
+        for (index, (position, block)) in (0..).zip(blocks).filter(|(index, _)| refs[*index] > 0) {
+            let new = BlockId { frame: number, index: index as u8 };
+            maps.rename_new(page, *position, *block, new);
+            if fingerprints[index] != UNKNOWN {
+                self.index.insert(fingerprints[index], new);
+            }
+        }
+        Ok(Joined::Done)
+    }
+}
+
 /// Whether writing stored data again saves enough, a sixteenth.
 fn is_better(len: usize, before: u64) -> bool {
     len as u64 + before / 16 < before
@@ -480,7 +526,7 @@ fn method(policy: Policy) -> Method {
 
 /// The first leaf of a tree at or after block `from`: its first block and its page. Shared pages that were met in
 /// another volume are passed over.
-fn leaf_from(
+pub fn leaf_from(
     maps: &Maps,
     met: &mut NumberMap<u64, u32>,
     volume: u32,

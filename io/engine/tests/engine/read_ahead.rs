@@ -1,7 +1,7 @@
 //! Hosts that read in order find what they ask for in memory; nothing else changes.
 
 use crate::support::{Dice, MemShelf, World, data, each_seed, options, poll};
-use block::{Disk, Extent, Op, Pending, Reply};
+use block::{Disk, DiskId, Extent, Op, Pending, Reply};
 use engine::{Options, Tunables};
 use std::pin::Pin;
 use std::task::Poll;
@@ -60,30 +60,131 @@ fn a_volume_is_read_in_order_in_larger_pieces() {
     assert!(ahead < one_by_one / 4, "{ahead} of {one_by_one}");
 }
 
+/// The volume after some of it was overwritten at random.
+struct Disordered {
+    world: World,
+    overwritten: Vec<u64>,
+}
+
+impl Disordered {
+    /// Of `blocks` blocks, `each` are flushed together.
+    fn new(tunables: Tunables, blocks: u64, each: usize) -> Self {
+        let mut world = filled(tunables);
+        let overwritten: Vec<u64> = (0..blocks).map(|n| n * 397 % BLOCKS).collect();
+        for group in overwritten.chunks(each) {
+            group.iter().for_each(|at| world.write(1, *at, &text(BLOCKS + at, 1)));
+            world.settle();
+        }
+        Self { world, overwritten }.open_again(tunables)
+    }
+
+    /// Nothing is in the cache afterwards.
+    fn open_again(mut self, tunables: Tunables) -> Self {
+        let engine = self.world.engine.clone();
+        self.world.run(engine.shutdown()).expect("the last checkpoint");
+        drop(engine);
+        let mut world = World::open_with(self.world.shelf, with(tunables));
+        world.settle();
+        Self { world, ..self }
+    }
+
+    /// Reads a volume in order; returns the number of reads of the shelf.
+    fn scan(&mut self, volume: u128) -> u64 {
+        let before = self.world.shelf.reads();
+        for at in (0..BLOCKS).step_by(16) {
+            let mut expected = text(at, 16);
+            for n in (at..at + 16).filter(|n| self.overwritten.contains(n)) {
+                expected[(n - at) as usize * BLOCK..][..BLOCK].copy_from_slice(&text(BLOCKS + n, 1));
+            }
+            assert!(self.world.read(volume, at, 16) == expected, "block {at}");
+        }
+        self.world.shelf.reads() - before
+    }
+
+    fn moved(&self) -> u64 {
+        self.world.engine.log_writes().moved
+    }
+}
+
+/// Places in the small log are never far from each other.
+fn far() -> Tunables {
+    Tunables { read_gap_bytes: 0, ..Tunables::default() }
+}
+
+fn no_joining() -> Tunables {
+    Tunables { join_leaves_max: 0, ..Tunables::default() }
+}
+
 /// Blocks that were overwritten lie elsewhere in the log, between those of other places, and together with each other.
 #[test]
 fn what_was_overwritten_at_random_is_read_ahead_in_few_pieces() {
-    let ahead = scan(&mut filled(Tunables::default()));
-    let mut world = filled(Tunables::default());
-    let overwritten: Vec<u64> = (0..BLOCKS / 4).map(|n| n * 397 % BLOCKS).collect();
-    for at in &overwritten {
-        world.write(1, *at, &text(BLOCKS + at, 1));
-    }
-    let engine = world.engine.clone();
-    world.run(engine.shutdown()).expect("the last checkpoint");
-    drop(engine);
-    let mut world = World::open_with(world.shelf, with(Tunables::default()));
-    world.settle();
-    let before = world.shelf.reads();
-    for at in (0..BLOCKS).step_by(16) {
-        let mut expected = text(at, 16);
-        for n in (at..at + 16).filter(|n| overwritten.contains(n)) {
-            expected[(n - at) as usize * BLOCK..][..BLOCK].copy_from_slice(&text(BLOCKS + n, 1));
-        }
-        assert!(world.read(1, at, 16) == expected, "block {at}");
-    }
-    let reads = world.shelf.reads() - before;
+    let ahead = scan(&mut filled(no_joining()));
+    let mut disordered = Disordered::new(no_joining(), BLOCKS / 4, 64);
+    let reads = disordered.scan(1);
     assert!(reads < 8 * ahead, "{reads}, {ahead} before anything was overwritten");
+    disordered.world.settle();
+    assert_eq!(disordered.moved(), 0);
+}
+
+#[test]
+fn what_was_read_in_order_is_written_in_that_order() {
+    let ahead = scan(&mut filled(Tunables::default()));
+    for windows in [1, far().join_windows] {
+        let tunables = Tunables { join_windows: windows, ..far() };
+        let mut disordered = Disordered::new(tunables, BLOCKS, 4);
+        let first = disordered.scan(1);
+        disordered.world.settle();
+        let moved = disordered.moved();
+        assert!(moved > 0);
+        let mut disordered = disordered.open_again(tunables);
+        let second = disordered.scan(1);
+        assert!(second < 2 * ahead && second < first / 2, "{first}, {second}, {ahead} before");
+        disordered.world.settle();
+        assert_eq!(disordered.moved(), 0, "it is in order");
+    }
+}
+
+#[test]
+fn a_power_loss_while_blocks_are_joined_loses_nothing() {
+    for seed in 0..20 {
+        let mut disordered = Disordered::new(far(), BLOCKS, 4);
+        disordered.world.slow(seed);
+        let mut dice = Dice::new(seed);
+        disordered.scan(1);
+        disordered.world.turn(dice.below(400) as usize);
+        if seed % 2 == 0 {
+            // A block that is being joined gets its former content once more.
+            let at = disordered.overwritten.pop().expect("some");
+            disordered.world.write(1, at, &text(at / 16 * 16, 16)[at as usize % 16 * BLOCK..][..BLOCK]);
+            disordered.world.turn(dice.below(100) as usize);
+        }
+        disordered.world = disordered.world.crash_with(&mut dice, with(far()));
+        disordered.world.check();
+        disordered.scan(1);
+        disordered.world.settle();
+        disordered.world.check();
+        disordered.scan(1);
+    }
+}
+
+#[test]
+fn shared_blocks_and_those_read_at_random_stay_where_they_are() {
+    let mut disordered = Disordered::new(far(), BLOCKS, 4);
+    for at in (0..BLOCKS).map(|n| n * 389 % BLOCKS) {
+        drop(disordered.world.read(1, at, 1));
+    }
+    disordered.world.settle();
+    assert_eq!(disordered.moved(), 0, "no host reads in order");
+    let engine = disordered.world.engine.clone();
+    disordered.world.run(engine.clone_volume(DiskId(1), DiskId(2), 0)).expect("a clone");
+    for at in 0..BLOCKS / 512 {
+        // Pages of the map that both had shared.
+        disordered.world.write(2, at * 512 + 511, &text(7, 1));
+    }
+    disordered.world.settle();
+    disordered.scan(1);
+    disordered.world.settle();
+    assert_eq!(disordered.moved(), 0);
 }
 
 /// A host with many reads under way looks for blocks that are in flight, and continues when they have arrived.

@@ -2,7 +2,7 @@
 
 use crate::support::{Dice, MemShelf, World, options};
 use block::DiskId;
-use engine::{Compression, Options, Policy};
+use engine::{Compression, Options, Policy, Tunables};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -133,7 +133,9 @@ fn nothing_is_recompressed_while_a_host_reads_even_from_memory() {
     let engine = hasty.engine.clone();
     hasty.run(engine.shutdown()).expect("the last checkpoint");
     let before = engine.space().physical;
-    let mut world = World::open_slow(hasty.shelf, options(), 3);
+    // What hosts read in order is joined.
+    let tunables = Tunables { join_leaves_max: 0, ..options().tunables };
+    let mut world = World::open_slow(hasty.shelf, Options { tunables, ..options() }, 3);
     for n in 0..2000 {
         assert_eq!(world.read(1, n % 64, 1), prose(1, 64)[n as usize % 64 * BLOCK..][..BLOCK]);
         world.turn(1);
