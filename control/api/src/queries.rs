@@ -9,6 +9,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// An operation: its method in lower case, and its path as it is declared.
 type Operation = (String, String);
@@ -24,6 +26,8 @@ struct Declared {
 const EMPTY_BODIES: [&[u8]; 3] = [b"", b"{}", b"null"];
 /// Bytes that are read of a body of an operation that has none.
 const MAX_EMPTY_BODY_BYTES: usize = 8;
+/// How long they are waited for.
+const EMPTY_BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What each operation takes.
 static DECLARED: LazyLock<BTreeMap<Operation, Declared>> = LazyLock::new(|| {
@@ -57,13 +61,10 @@ pub async fn check(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
-    // That of a change was read before, within its time-out; others are not waited for.
-    let said = match parts.method {
-        Method::GET | Method::HEAD => None,
-        _ => to_bytes(body, MAX_EMPTY_BODY_BYTES).await.ok(),
-    };
+    // That of a change was read before, within its time-out.
+    let said = timeout(EMPTY_BODY_TIMEOUT, to_bytes(body, MAX_EMPTY_BODY_BYTES)).await;
     match said {
-        Some(said) if EMPTY_BODIES.contains(&said.trim_ascii()) => {
+        Ok(Ok(said)) if EMPTY_BODIES.contains(&said.trim_ascii()) => {
             next.run(Request::from_parts(parts, Body::empty())).await
         }
         _ => refused("this request has no body: what it says would be ignored".into()),
