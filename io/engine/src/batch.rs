@@ -283,6 +283,11 @@ impl Blocks {
         self.places.len()
     }
 
+    /// Bytes of the head.
+    pub fn head_len(&self) -> usize {
+        self.head.len()
+    }
+
     /// A block; `None` if there is none, or its cell is wrong.
     pub fn get(&self, page: usize) -> Option<Contents> {
         let Place { is_cell, in_head, range } = self.places.get(page)?.clone();

@@ -8,14 +8,13 @@ use crate::appender::Appender;
 use crate::core::Core;
 use crate::entry::{BlockId, Entry, FAN, Kind};
 use crate::frame::{Method, UNKNOWN};
-use crate::frame_table::FRAMES;
-use crate::map::{Need, Tree};
+use crate::map::Need;
 use crate::pages::NumberMap;
 use crate::policy::Policy;
-use crate::reducer::{Blocks, Joined, Reducer, Run, WINDOW_BLOCKS, blocks_of, is_small, leaf_from};
+use crate::reducer::{Blocks, Joined, Reducer, Run, WINDOW_BLOCKS, blocks_of, fits, is_small, leaf_from};
 use bytes::Bytes;
 use shelf::join;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Runs of neighbours in the same frame from which a window is joined: one that was written in order has two, if its frames
@@ -78,7 +77,7 @@ impl Joining {
             };
             let Some((at, blocks)) = self.next_window(leaf).await else { continue };
             self.leaf = Some(Leaf { next: at + WINDOW_BLOCKS, ..leaf });
-            if !self.fits(&blocks) {
+            if !fits(&self.core, &blocks) {
                 if !std::mem::replace(&mut self.is_postponed, true) {
                     (self.leaf, self.wants_checkpoint) = (Some(Leaf { next: at, ..leaf }), true);
                     break;
@@ -107,19 +106,9 @@ impl Joining {
             let found = state.volume(volume).ok()?;
             (found.tree, found.policy)
         };
-        let (_, page) = self.leaf_at(volume, tree, base).await.filter(|(found, _)| *found == base)?;
+        let found = leaf_from(&self.core, &mut NumberMap::default(), volume, tree, base).await;
+        let (_, page) = found.filter(|(found, _)| *found == base)?;
         Some(Leaf { volume, base, page, policy, next: 0 })
-    }
-
-    async fn leaf_at(&self, volume: u32, tree: Tree, base: u64) -> Option<(u64, u64)> {
-        loop {
-            let found =
-                leaf_from(&self.core.state.read().maps, &mut NumberMap::default(), volume, tree, base);
-            match found {
-                Ok(found) => return found,
-                Err(need) => self.core.load(need).await.ok()?,
-            }
-        }
     }
 
     /// The next window of a leaf that lies in many places, and its blocks with a single reference.
@@ -145,12 +134,6 @@ impl Joining {
         let is_disordered = runs >= DISORDERED_RUNS || runs > 1 && blocks.iter().any(small);
         let is_settled = !node[at..at + WINDOW_BLOCKS].iter().any(waits);
         (is_settled && is_disordered).then_some(blocks)
-    }
-
-    /// Whether the next checkpoint has room for what a window changes.
-    fn fits(&self, blocks: &Blocks) -> bool {
-        let pages: BTreeSet<u64> = blocks.iter().map(|(_, block)| block.frame / FRAMES).collect();
-        self.core.may_change(1, pages.len() + 1)
     }
 
     async fn join_window(

@@ -58,15 +58,15 @@ pub struct Journal {
 
 impl Journal {
     /// A journal whose next batch is `next`, after the recovered ones.
-    pub fn new(
+    pub fn new<'a>(
         shelf: Arc<dyn Shelf>,
         next: u64,
-        recovered: &[shelf::Batch],
+        recovered: impl Iterator<Item = &'a Blocks>,
         tunables: Tunables,
     ) -> Arc<Self> {
         let layout = shelf.layout();
-        let held = |batch| shelf.journal_cost(0, Blocks::of(batch).len() * BLOCK) + batch.head.len() as u64;
-        let sizes: VecDeque<u64> = recovered.iter().map(held).collect();
+        let held = |blocks: &Blocks| shelf.journal_cost(0, blocks.len() * BLOCK) + blocks.head_len() as u64;
+        let sizes: VecDeque<u64> = recovered.map(held).collect();
         let state = State {
             open: Gathering::new(next),
             sealed: VecDeque::new(),

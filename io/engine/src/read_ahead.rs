@@ -86,13 +86,14 @@ impl Core {
     pub fn read_ahead(self: &Arc<Self>, volume: u32, read: Range<u64>, at_mark: bool) {
         let wanted = self.streams.note(&self.options.tunables, &self.cache, volume, read, at_mark);
         let Some(wanted) = wanted.filter(|_| !self.shutdown.has_begun()) else { return };
-        let Plan { frames, reached, .. } = Plan::of(&self.state.read(), volume, wanted.clone());
+        let Plan { frames, reached, is_last, .. } = Plan::of(&self.state.read(), volume, wanted.clone());
         if reached < wanted.end {
             self.streams.shorten(volume, wanted.end, reached);
         }
         let pieces = self.pieces(frames);
         if (pieces.len() * DISORDERED_BLOCKS) as u64 > reached - wanted.start {
-            self.note_disorder(volume, wanted.start, reached);
+            let end = if is_last { reached.div_ceil(FAN as u64) } else { wanted.start / FAN as u64 };
+            self.note_disorder(volume, (wanted.start / FAN as u64).saturating_sub(1)..end);
         }
         for piece in pieces {
             let Location { offset, len, .. } = piece.location;
@@ -105,12 +106,9 @@ impl Core {
         }
     }
 
-    /// The blocks of this window lie in many places. Their leaf is joined once the host has read all of it.
-    fn note_disorder(&self, volume: u32, start: u64, reached: u64) {
-        let is_last =
-            self.state.read().volume(volume).is_ok_and(|it| VolumeState::blocks(it.geometry) <= reached);
-        let end = if is_last { reached.div_ceil(FAN as u64) } else { start / FAN as u64 };
-        for leaf in (start / FAN as u64).saturating_sub(1)..end {
+    /// Notes leaves to be joined. A host has read them, or will have at once: until then it reads them as they are.
+    fn note_disorder(&self, volume: u32, leaves: Range<u64>) {
+        for leaf in leaves {
             if self.streams.disorder.note(volume, leaf, self.options.tunables.join_leaves_max) {
                 self.signal.hint();
             }
@@ -159,13 +157,17 @@ struct Plan {
     places: NumberMap<u64, usize>,
     /// The block after them. What is beyond is planned when the host asks for it, which reads the metadata.
     reached: u64,
+    /// It is the end of the volume.
+    is_last: bool,
 }
 
 impl Plan {
     fn of(state: &State, volume: u32, blocks: Range<u64>) -> Self {
-        let mut plan = Self { frames: Vec::new(), places: NumberMap::default(), reached: blocks.start };
+        let mut plan =
+            Self { frames: Vec::new(), places: NumberMap::default(), reached: blocks.start, is_last: false };
         let Ok(found) = state.volume(volume) else { return plan };
-        let end = blocks.end.min(found.geometry.bytes().div_ceil(BLOCK as u64));
+        let last = VolumeState::blocks(found.geometry);
+        let end = blocks.end.min(last);
         if blocks.start >= end {
             return plan;
         }
@@ -183,6 +185,7 @@ impl Plan {
                 }
             }
         });
+        plan.is_last = plan.reached == last;
         plan
     }
 

@@ -111,15 +111,16 @@ impl Engine {
                 next - 1
             )));
         }
-        let journal = Journal::new(shelf.clone(), next, &batches, options.tunables);
+        let blocks = blocks(&batches);
+        let journal = Journal::new(shelf.clone(), next, blocks.values(), options.tunables);
         let written = (payload.version, payload.key);
         let core = Core::new(shelf, options, written, State::default(), journal);
-        let catalog = core.load_root(&payload, &batches, findings).await?;
+        let catalog = core.load_root(&payload, &blocks, findings).await?;
         core.make_room_for_frames(findings).await;
         let worker = Worker::new(core.clone(), payload.root, catalog);
-        core.replay(&batches, payload.replay_from, findings).await?;
+        core.replay(&batches, &blocks, payload.replay_from, findings).await?;
         if findings.lenient {
-            *core.journal_blocks.lock() = blocks(&batches);
+            *core.journal_blocks.lock() = blocks;
         }
         tracing::info!(batches = batches.len(), next, "engine opened");
         Ok(Engine::new(worker))
@@ -167,8 +168,13 @@ fn block_of(blocks: &BTreeMap<u64, Blocks>, slot: SlotId) -> Option<Contents> {
 
 impl Core {
     /// Applies every record from batch `from` on.
-    async fn replay(&self, batches: &[Batch], from: u64, findings: &mut Findings) -> block::Result<()> {
-        let blocks = blocks(batches);
+    async fn replay(
+        &self,
+        batches: &[Batch],
+        blocks: &BTreeMap<u64, Blocks>,
+        from: u64,
+        findings: &mut Findings,
+    ) -> block::Result<()> {
         let mut window = Vec::new();
         for batch in batches.iter().filter(|batch| batch.pos.0 >= from) {
             let number = batch.pos.0;
@@ -177,10 +183,10 @@ impl Core {
                 .fatal_err(format_args!("journal batch {number}, whose changes are lost"), records)?;
             window.extend(records.into_iter().flatten().map(|record| (number, record)));
             if window.len() >= self.options.tunables.replay_records {
-                self.replay_window(std::mem::take(&mut window), &blocks, findings).await?;
+                self.replay_window(std::mem::take(&mut window), blocks, findings).await?;
             }
         }
-        self.replay_window(window, &blocks, findings).await
+        self.replay_window(window, blocks, findings).await
     }
 
     async fn replay_window(
@@ -282,7 +288,7 @@ impl Core {
     async fn load_root(
         &self,
         payload: &Payload,
-        batches: &[Batch],
+        blocks: &BTreeMap<u64, Blocks>,
         findings: &mut Findings,
     ) -> block::Result<Vec<Location>> {
         if payload.root.is_empty() {
@@ -318,10 +324,9 @@ impl Core {
         self.take_usage(maps, &root, &payload.root, findings);
         take_numbers(maps, &root, findings);
         take_pending(maps, &root, findings);
-        let blocks = blocks(batches);
         for one in &root.unflushed {
             let takes = one.holders > 0 && maps.slots.takes(one.slot);
-            match block_of(&blocks, one.slot).filter(|_| takes && one.slot.batch < payload.replay_from) {
+            match block_of(blocks, one.slot).filter(|_| takes && one.slot.batch < payload.replay_from) {
                 Some(contents) => {
                     let (holders, volume, block) = (one.holders, one.volume, one.block);
                     maps.slots.add(one.slot, Slot { contents, holders, flushed: None, volume, block });

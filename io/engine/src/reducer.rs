@@ -13,7 +13,9 @@ mod stored_index;
 
 pub use flush::Step;
 pub use flush::runs;
-pub use recompress::{Blocks, Joined, Recompression, Run, WINDOW_BLOCKS, blocks_of, is_small, leaf_from};
+pub use recompress::{
+    Blocks, Joined, Recompression, Run, WINDOW_BLOCKS, blocks_of, fits, is_small, leaf_from,
+};
 
 use crate::adaptivity::Uniqueness;
 use crate::appender::Appender;

@@ -146,7 +146,7 @@ impl Recompression {
             };
             if let Some(at) = self.next_window(leaf).await {
                 windows += 1;
-                let fits = self.fits(leaf.page, at);
+                let fits = fits(&self.core, &blocks_of(&self.core, leaf.page, at));
                 let postponed = self.postponed.replace((leaf.page, at));
                 let again = postponed == Some((leaf.page, at));
                 if !fits && !again && self.core.dirty_bytes() > left_dirty {
@@ -184,7 +184,11 @@ impl Recompression {
             return true;
         };
         let from = if number == volume { from } else { 0 };
-        let found = if reduces(policy) { self.leaf_from(number, tree, from).await } else { None };
+        let found = if reduces(policy) {
+            leaf_from(&self.core, &mut self.met, number, tree, from).await
+        } else {
+            None
+        };
         if queued.is_none() {
             let after = found.map_or((number + 1, 0), |(base, _)| (number, base + FAN as u64));
             self.walk = Some(after);
@@ -192,21 +196,6 @@ impl Recompression {
         let wanted = found.filter(|(base, _)| queued.is_none() || *base == from);
         self.leaf = wanted.map(|(_, page)| Leaf { page, policy, next: 0 });
         true
-    }
-
-    /// The first leaf of a tree at or after a block: its first block and its page. `None` if there is none, or it
-    /// can't be read.
-    async fn leaf_from(&mut self, volume: u32, tree: Tree, from: u64) -> Option<(u64, u64)> {
-        loop {
-            let need = {
-                let state = self.core.state.read();
-                match leaf_from(&state.maps, &mut self.met, volume, tree, from) {
-                    Ok(found) => return found,
-                    Err(need) => need,
-                }
-            };
-            self.core.load(need).await.ok()?;
-        }
     }
 
     /// The next window of a leaf that can be recompressed. Slots that have been flushed become blocks on the way.
@@ -227,13 +216,6 @@ impl Recompression {
             _ => false,
         };
         (next..FAN).step_by(WINDOW_BLOCKS).find(|at| node[*at..at + WINDOW_BLOCKS].iter().any(is_shallow))
-    }
-
-    /// Whether the next checkpoint has room for what a window changes.
-    fn fits(&self, page: u64, at: usize) -> bool {
-        let blocks = blocks_of(&self.core, page, at);
-        let pages: BTreeSet<u64> = blocks.iter().map(|(_, block)| block.frame / FRAMES).collect();
-        self.core.may_change(1, pages.len() + 1)
     }
 
     async fn recompress_window(
@@ -524,9 +506,33 @@ fn method(policy: Policy) -> Method {
     if policy.compression == Compression::Off { Method::Raw } else { Method::Deep }
 }
 
+/// Whether the next checkpoint has room for what a window of these blocks changes.
+pub fn fits(core: &Core, blocks: &Blocks) -> bool {
+    let pages: BTreeSet<u64> = blocks.iter().map(|(_, block)| block.frame / FRAMES).collect();
+    core.may_change(1, pages.len() + 1)
+}
+
+/// The first leaf of a tree at or after a block: its first block and its page. `None` if there is none, or it can't be
+/// read.
+pub async fn leaf_from(
+    core: &Core,
+    met: &mut NumberMap<u64, u32>,
+    volume: u32,
+    tree: Tree,
+    from: u64,
+) -> Option<(u64, u64)> {
+    loop {
+        let found = leaf_in(&core.state.read().maps, met, volume, tree, from);
+        match found {
+            Ok(found) => return found,
+            Err(need) => core.load(need).await.ok()?,
+        }
+    }
+}
+
 /// The first leaf of a tree at or after block `from`: its first block and its page. Shared pages that were met in
 /// another volume are passed over.
-pub fn leaf_from(
+fn leaf_in(
     maps: &Maps,
     met: &mut NumberMap<u64, u32>,
     volume: u32,
@@ -545,7 +551,7 @@ pub fn leaf_from(
     for index in from / each..FAN as u64 {
         let child = Tree { root: node[index as usize], level: tree.level - 1 };
         let base = index * each;
-        if let Some((at, page)) = leaf_from(maps, met, volume, child, from.saturating_sub(base))? {
+        if let Some((at, page)) = leaf_in(maps, met, volume, child, from.saturating_sub(base))? {
             return Ok(Some((base + at, page)));
         }
     }
